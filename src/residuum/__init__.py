@@ -1,0 +1,1 @@
+"""Representation-based classification."""
