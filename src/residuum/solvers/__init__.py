@@ -1,0 +1,1 @@
+"""Solvers: how a coding problem is minimised."""

@@ -1,0 +1,37 @@
+"""What every solver returns: codes and, for each query, the proof of how good they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Codes with a certificate per query.
+
+    Attributes
+    ----------
+    codes : ndarray or scipy.sparse.csr_array of shape (n_queries, n_atoms)
+        One row per query.
+    n_iter : ndarray of int, shape (n_queries,)
+        Iterations spent on each query.
+    violation : ndarray of float64, shape (n_queries,)
+        Largest violation of the optimality conditions over the atoms; for non-negative codes
+        ``max|min(c, X'(Xc - y))|``.
+    gap : ndarray of float64, shape (n_queries,)
+        Duality gap divided by ``||y||^2``: an upper bound on how far the objective is from its minimum.
+    converged : ndarray of bool, shape (n_queries,)
+        Whether the query met the tolerance that was asked for.
+    """
+
+    codes: Any
+    n_iter: npt.NDArray[np.int64]
+    violation: npt.NDArray[np.float64]
+    gap: npt.NDArray[np.float64]
+    converged: npt.NDArray[np.bool_]
