@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-FloatArray = npt.NDArray[np.floating[Any]]
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.problem import CodingProblem
+
+CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,31 @@ class Solution:
     violation: npt.NDArray[np.float64]
     gap: npt.NDArray[np.float64]
     converged: npt.NDArray[np.bool_]
+
+
+def certified(
+    problem: CodingProblem,
+    dictionary: Dictionary,
+    queries: FloatArray,
+    codes: FloatArray,
+    *,
+    n_iter: npt.NDArray[np.int64],
+    converged: npt.NDArray[np.bool_],
+    certify: bool,
+) -> Solution:
+    """A Solution whose violation and gap are measured in float64, or NaN when not asked for."""
+    if certify:
+        violation = problem.violation(dictionary, queries, codes)
+        gap = problem.gap(dictionary, queries, codes)
+    else:
+        violation = gap = np.full(len(queries), np.nan)
+    return Solution(codes, n_iter, violation, gap, converged)
+
+
+def stack(solutions: list[Solution]) -> Solution:
+    """The solutions of consecutive blocks of queries as one."""
+    if len(solutions) == 1:
+        return solutions[0]
+    join = sp.vstack if sp.issparse(solutions[0].codes) else np.concatenate
+    columns = [np.concatenate([getattr(s, f) for s in solutions]) for f in CERTIFICATE_FIELDS]
+    return Solution(join([s.codes for s in solutions]), *columns)

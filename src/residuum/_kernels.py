@@ -1,0 +1,53 @@
+"""Compiled loops over sparse codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from residuum.dictionary import Dictionary, FloatArray
+
+
+def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> FloatArray:
+    """``||t - X_k c_k||`` for codes in CSR form; the cost follows the support, not the number of atoms."""
+    if not codes.has_sorted_indices:
+        codes = codes.sorted_indices()
+    squares = np.empty((len(targets), dictionary.n_classes), dtype=np.float64)
+    _distances(
+        dictionary.atoms,
+        dictionary.atom_class,
+        np.ascontiguousarray(targets, dtype=np.float64),
+        codes.indptr.astype(np.int64),
+        codes.indices.astype(np.int64),
+        codes.data.astype(np.float64),
+        squares,
+    )
+    return np.sqrt(squares, out=squares).astype(dictionary.atoms.dtype, copy=False)
+
+
+@numba.njit(cache=True, nogil=True)
+def _distances(atoms, atom_class, targets, indptr, indices, data, squares):  # type: ignore[no-untyped-def]
+    n_features = atoms.shape[1]
+    difference = np.empty(n_features)
+    for i in range(targets.shape[0]):
+        energy = 0.0
+        for d in range(n_features):
+            energy += targets[i, d] * targets[i, d]
+        for k in range(squares.shape[1]):
+            squares[i, k] = energy
+        position = indptr[i]
+        while position < indptr[i + 1]:
+            k = atom_class[indices[position]]
+            for d in range(n_features):
+                difference[d] = targets[i, d]
+            while position < indptr[i + 1] and atom_class[indices[position]] == k:
+                atom, weight = indices[position], data[position]
+                for d in range(n_features):
+                    difference[d] -= weight * atoms[atom, d]
+                position += 1
+            square = 0.0
+            for d in range(n_features):
+                square += difference[d] * difference[d]
+            squares[i, k] = square

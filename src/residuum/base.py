@@ -1,0 +1,250 @@
+"""The scikit-learn face that all representation classifiers share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.explanation import Explanation, explain_query
+from residuum.rules import RULES, settle_ties
+from residuum.solvers.base import Solution, stack
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+RULE = StrOptions(set(RULES))
+
+# Entries of the codes of one block of queries: large enough for the matrix products, small enough for the
+# cache and for memory, whatever the number of queries.
+BLOCK_ENTRIES = 2**20
+
+
+class Solver(Protocol):
+    """What the classifiers ask of a solver."""
+
+    def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
+        """Code every query."""
+        ...
+
+
+class RepresentationClassifier(ClassifierMixin, BaseEstimator):
+    """``label(y) = argmin_k rule_k(y, c(y))`` with the code c of the unit-norm query y over all atoms.
+
+    A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
+    one of the three rules, its class scores (`_class_scores`).
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {}
+
+    # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
+    _classes_span_the_plane = False
+
+    rule: str
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._classes_span_the_plane
+        return tags
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        raise TypeError(f"{type(self).__name__} does not say how it codes a query: define _make_solver.")
+
+    def _class_scores(self, queries: FloatArray, codes: Any) -> FloatArray:
+        return RULES[self.rule](self.dictionary_, queries, codes)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> RepresentationClassifier:
+        """Store the unit-norm training samples as atoms and factor what coding needs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples; all-zero rows are dropped with a warning.
+        y : array-like of shape (n_samples,)
+            Labels of any type that can be sorted.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.classes_, class_index = np.unique(y, return_inverse=True)
+        self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
+        self.solver_ = self._make_solver(self.dictionary_)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Label of the class with the smallest score; the first class in sorted order wins a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries. An all-zero query has no direction: every class ties, so it gets ``classes_[0]``, with
+            a warning.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_queries,)
+        """
+        winners = self.residuals(X).argmin(axis=1)
+        return self.classes_[winners]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Minus the class residuals; with two classes, the first residual minus the second.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
+        """
+        residuals = self.residuals(X)
+        if residuals.shape[1] != 2:
+            return -residuals
+        # An infinite scaled residual on both sides is a tie.
+        finite = np.isfinite(residuals).any(axis=1)
+        return np.subtract(residuals[:, 0], residuals[:, 1], out=np.zeros_like(residuals[:, 0]), where=finite)
+
+    def residuals(self, X: Any) -> FloatArray:
+        """Score of every class for every query by the classifier's rule, smallest wins.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_queries, n_classes)
+            For unit-norm queries, in the order of ``classes_``.
+        """
+        return np.concatenate([scores for _, scores in self._coded(X, certify=False)])
+
+    def encode(self, X: Any) -> Any:
+        """Codes of the unit-norm queries over the atoms.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        codes : ndarray or scipy.sparse.csr_array of shape (n_queries, n_atoms)
+            Column j belongs to training sample ``dictionary_.samples[j]``.
+        """
+        return self.solve(X, certify=False).codes
+
+    def solve(self, X: Any, *, certify: bool = True) -> Solution:
+        """Codes with a certificate per query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+        certify : bool, default=True
+            Whether violation and gap are wanted; solvers that need them to stop report them anyway.
+
+        Returns
+        -------
+        solution : Solution
+            With ``codes, n_iter, violation, gap, converged``.
+        """
+        blocks = self._blocks(X)
+        solution = stack([self.solver_.solve(unit, certify=certify) for unit, _, _ in blocks])
+        self._warn_unconverged(solution.converged)
+        return solution
+
+    def reconstruct(self, X: Any) -> FloatArray:
+        """``||y|| * X c``: what the atoms make of each query, in the units of the query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        reconstructions : ndarray of shape (n_queries, n_features)
+        """
+        parts = []
+        for unit, scale, norm in self._blocks(X):
+            codes = self.solver_.solve(unit, certify=False).codes
+            parts.append((codes @ self.dictionary_.atoms) * norm[:, None] * scale[:, None])
+        return np.concatenate(parts)
+
+    def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
+        """Why one query got its label: the atoms that carry it, the class residuals, the certificate.
+
+        Parameters
+        ----------
+        query : array-like of shape (n_features,) or (1, n_features)
+            One query.
+        max_atoms : int or None, default=None
+            Keep only this many atoms, largest magnitude of coefficient first; None keeps all that are used.
+
+        Returns
+        -------
+        explanation : Explanation
+        """
+        query = np.asarray(query)
+        query = query[None] if query.ndim == 1 else query
+        if query.shape[0] != 1:
+            raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
+        ((solution, scores),) = self._coded(query, certify=True)
+        return explain_query(self.dictionary_, self.classes_, solution, scores[0], max_atoms=max_atoms)
+
+    def _blocks(self, X: Any) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=self.dictionary_.atoms.dtype)
+        rows = max(128, BLOCK_ENTRIES // self.dictionary_.n_atoms)
+        n_zero = 0
+        for first in range(0, len(X), rows):
+            unit, scale, norm = unit_rows(X[first : first + rows])
+            n_zero += int(np.count_nonzero(scale == 0))
+            yield unit, scale, norm
+        if n_zero:
+            warnings.warn(
+                f"{n_zero} of {len(X)} queries are zero vectors. Every class ties for them, so they get the "
+                f"first class, {self.classes_[0]!r}.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _coded(self, X: Any, *, certify: bool) -> Iterator[tuple[Solution, FloatArray]]:
+        unconverged = []
+        for unit, _, _ in self._blocks(X):
+            solution = self.solver_.solve(unit, certify=certify)
+            unconverged.append(solution.converged)
+            yield solution, settle_ties(self._class_scores(unit, solution.codes))
+        self._warn_unconverged(np.concatenate(unconverged))
+
+    def _warn_unconverged(self, converged: np.ndarray) -> None:
+        if not converged.all():
+            warnings.warn(
+                f"{np.count_nonzero(~converged)} of {len(converged)} queries did not reach the tolerance of "
+                f"{type(self).__name__}; their best codes so far were used. Raise max_iter or tol, or look "
+                "at solve(X).violation and solve(X).gap.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def dense(codes: Any) -> FloatArray:
+    """Codes as an ndarray."""
+    return codes.toarray() if sp.issparse(codes) else codes

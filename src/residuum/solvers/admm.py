@@ -1,0 +1,154 @@
+"""``min_c f(c) + g(z), c = z`` by the alternating direction method of multipliers (the paper's Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.problem import CodingProblem
+from residuum.solvers.base import Solution, certified
+from residuum.solvers.quadratic import QuadraticInverse
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What ADMM did, step by step.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_steps, n_queries, n_atoms)
+        The iterates z_1 .. z_T.
+    curves : ndarray of shape (n_steps, 3, n_queries)
+        ``max|c_t - z_t|``, ``max|c_t - c_{t-1}|`` and ``max|z_t - z_{t-1}|``: the paper's Figure 2.
+    """
+
+    codes: FloatArray
+    curves: FloatArray
+
+
+class ADMM:
+    """Algorithm 2, for the problem with ``Q = shared*G + classwise*B + l2*I``, from ``z = delta = 0``:
+
+        c     <- (Q + rho/2 I)^{-1} (X'y + rho/2 z + delta/2)
+        z     <- argmin_z l1*||z||_1 + neg_weight*||min(z, 0)||^2 + rho/2*||z - (c - delta/rho)||^2
+        delta <- delta + rho (z - c)
+
+    The code is z. With ``s = c - delta_old/rho`` the last line reads ``delta = rho (z - s)``, so the pair
+    (z, delta) is a function of s and the first line becomes
+    ``c <- (Q + rho/2 I)^{-1} (X'y + rho/2 (2z - s))``: one array of state, and for non-negative codes
+    ``2z - s = |s|``.
+
+    Parameters
+    ----------
+    problem, dictionary
+        What is minimised, and over which atoms.
+    rho : float
+        Penalty parameter.
+    max_iter : int
+        Number of steps T.
+    tol : float or None
+        None makes exactly max_iter steps, as published. A number stops each query on its own once
+        ``||c - z||``, ``||c - c_old||`` and ``||z - z_old||`` (2-norms) are all at most tol.
+    """
+
+    def __init__(
+        self,
+        problem: CodingProblem,
+        dictionary: Dictionary,
+        *,
+        rho: float = 1.0,
+        max_iter: int = 5,
+        tol: float | None = None,
+    ) -> None:
+        self.problem, self.dictionary = problem, dictionary
+        self.rho, self.max_iter, self.tol = rho, max_iter, tol
+        self._inverse = QuadraticInverse(
+            dictionary,
+            shared=problem.shared,
+            classwise=problem.classwise,
+            ridge=problem.l2 + rho / 2,
+            matrix=dictionary.n_atoms <= dictionary.n_features or problem.classwise != 0,
+        )
+
+    def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield (c_t, z_t) for t = 1, 2, ...; each pair is new and may be kept."""
+        first = self._inverse.encode(queries)  # (Q + rho/2 I)^{-1} X'y
+        c, s = first, first
+        while True:
+            z = self.problem.prox(s, self.rho)
+            yield c, z
+            delta = z - s  # delta / rho
+            c = self._inverse.apply(z + delta)
+            c *= self.rho / 2
+            c += first
+            s = c - delta
+
+    def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
+        """Code every query."""
+        if self.tol is None:
+            codes, n_iter, converged = self._fixed(queries)
+        else:
+            codes, n_iter, converged = self._until(queries, self.tol)
+        return certified(
+            self.problem,
+            self.dictionary,
+            queries,
+            codes,
+            n_iter=n_iter,
+            converged=converged,
+            certify=certify,
+        )
+
+    def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+        for step, (_, z) in enumerate(self.steps(queries), start=1):
+            if step == self.max_iter:
+                break
+        count = len(queries)
+        # A fixed budget has no target to miss, so nothing is called unconverged.
+        return z, np.full(count, self.max_iter, dtype=np.int64), np.ones(count, dtype=bool)
+
+    def _until(self, queries: FloatArray, tol: float) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+        count, n_atoms = len(queries), self.dictionary.n_atoms
+        codes = np.zeros((count, n_atoms), dtype=self.dictionary.atoms.dtype)
+        n_iter = np.full(count, self.max_iter, dtype=np.int64)
+        converged = np.zeros(count, dtype=bool)
+        active = np.arange(count)
+        first = self._inverse.encode(queries)
+        s = first
+        c_old = z_old = np.zeros_like(first)
+        c = first
+        for step in range(1, self.max_iter + 1):
+            z = self.problem.prox(s, self.rho)
+            done = _all_small((c - z, c - c_old, z - z_old), tol)
+            codes[active] = z
+            if done.any():
+                n_iter[active[done]] = step
+                converged[active[done]] = True
+                keep = ~done
+                active, first, c, z, s = active[keep], first[keep], c[keep], z[keep], s[keep]
+                if not len(active):
+                    break
+            c_old, z_old = c, z
+            delta = z - s
+            c = first + (self.rho / 2) * self._inverse.apply(z + delta)
+            s = c - delta
+        return codes, n_iter, converged
+
+    def trace(self, queries: FloatArray) -> Trace:
+        """Every iterate and the three convergence curves of max_iter steps."""
+        codes, curves = [], []
+        c_old = z_old = 0.0
+        for c, z in self.steps(queries):
+            codes.append(z)
+            curves.append([np.abs(d).max(axis=1) for d in (c - z, c - c_old, z - z_old)])
+            c_old, z_old = c, z
+            if len(codes) == self.max_iter:
+                break
+        return Trace(np.array(codes), np.array(curves))
+
+
+def _all_small(differences: tuple[FloatArray, ...], tol: float) -> np.ndarray:
+    return np.logical_and.reduce([np.sqrt(np.einsum("ij,ij->i", d, d)) <= tol for d in differences])

@@ -1,0 +1,93 @@
+"""``(shared*G + classwise*B + ridge*I)^{-1}``, factored once and applied to many right-hand sides."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from residuum.dictionary import Dictionary, FloatArray
+
+
+class QuadraticInverse:
+    """Inverse of ``Q = shared*G + classwise*B + ridge*I`` with ``ridge > 0``.
+
+    With no more atoms than features, Q itself is factored by Cholesky. Otherwise the Woodbury identity
+    moves the factorisation to the feature side: with the block-diagonal ``M = classwise*B + ridge*I``,
+
+        Q^{-1} X' = M^{-1} X' (I + shared * X M^{-1} X')^{-1}
+        Q^{-1} v  = M^{-1} v - shared * Q^{-1} X' (X M^{-1} v)
+
+    Factorisations are float64; what is applied to queries has the dictionary's precision.
+
+    Attributes
+    ----------
+    encoder : ndarray of shape (n_atoms, n_features)
+        ``Q^{-1} X'``: the codes of queries Y are ``Y @ encoder.T``.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, *, shared: float, classwise: float, ridge: float, matrix: bool = False
+    ) -> None:
+        self._dictionary = dictionary
+        self._shared, self._classwise, self._ridge = shared, classwise, ridge
+        self._matrix: FloatArray | None = None
+        dense = dictionary.n_atoms <= dictionary.n_features and shared != 0
+        if dense or (matrix and classwise):
+            self._factor_atoms(matrix)
+        else:
+            self._factor_features()
+
+    def _factor_atoms(self, matrix: bool) -> None:
+        atoms = self._dictionary.atoms64
+        quadratic = self._shared * self._dictionary.gram
+        for block in self._dictionary.blocks if self._classwise else ():
+            quadratic[block, block] += self._classwise * self._dictionary.gram[block, block]
+        quadratic[np.diag_indices_from(quadratic)] += self._ridge
+        factor = cho_factor(quadratic, lower=True, overwrite_a=True, check_finite=False)
+        self.encoder = self._cast(cho_solve(factor, atoms, check_finite=False))
+        if matrix:
+            self._matrix = self._cast(cho_solve(factor, np.eye(len(atoms)), check_finite=False))
+
+    def _factor_features(self) -> None:
+        atoms = self._dictionary.atoms64
+        if self._classwise:
+            half = np.empty_like(atoms)  # M^{-1} X', class by class
+            for block in self._dictionary.blocks:
+                half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
+        else:
+            half = atoms / self._ridge
+        if self._shared:
+            inner = self._shared * (half.T @ atoms)
+            inner = (inner + inner.T) / 2
+            inner[np.diag_indices_from(inner)] += 1.0
+            factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+            half = cho_solve(factor, half.T, check_finite=False).T
+        self.encoder = self._cast(half)
+
+    def _cast(self, array: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(array, dtype=self._dictionary.atoms.dtype)
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
+        return queries @ self.encoder.T
+
+    def apply(self, points: FloatArray) -> FloatArray:
+        """``Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+        if self._matrix is not None:
+            return points @ self._matrix
+        result = (points @ self._dictionary.atoms) @ self.encoder.T
+        result *= -self._shared
+        result += points
+        result /= self._ridge
+        return result
+
+
+def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
+    """``(weight*X'X + ridge*I)^{-1} X'`` for the atoms (rows) of one class, by the smaller factorisation."""
+    if len(atoms) <= atoms.shape[1]:
+        small = weight * (atoms @ atoms.T)
+        small[np.diag_indices_from(small)] += ridge
+        return cho_solve(cho_factor(small, lower=True, check_finite=False), atoms, check_finite=False)
+    small = weight * (atoms.T @ atoms)
+    small[np.diag_indices_from(small)] += ridge
+    return cho_solve(cho_factor(small, lower=True, check_finite=False), atoms.T, check_finite=False).T
