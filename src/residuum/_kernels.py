@@ -28,7 +28,7 @@ def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: A
 
 
 @numba.njit(cache=True, nogil=True)
-def _distances(atoms, atom_class, targets, indptr, indices, data, squares):  # type: ignore[no-untyped-def]
+def _distances(atoms, atom_class, targets, indptr, indices, data, squares):
     n_features = atoms.shape[1]
     difference = np.empty(n_features)
     for i in range(targets.shape[0]):

@@ -104,7 +104,7 @@ class CodingProblem:
             )
         return np.divide(bound, energy, out=np.zeros_like(bound), where=energy > 0)
 
-    def _penalty(self, codes: Float64Array) -> Float64Array:
+    def _penalty(self, codes: FloatArray) -> Float64Array:
         penalty = self.l2 * np.sum(codes**2, axis=1) + self.l1 * np.sum(np.abs(codes), axis=1)
         if math.isinf(self.neg_weight):
             return penalty + np.where((codes < 0).any(axis=1), np.inf, 0.0)
@@ -112,7 +112,7 @@ class CodingProblem:
             penalty += self.neg_weight * np.sum(np.minimum(codes, 0) ** 2, axis=1)
         return penalty
 
-    def _dual(self, dictionary: Dictionary, queries: Float64Array, residual: Float64Array) -> Float64Array:
+    def _dual(self, dictionary: Dictionary, queries: FloatArray, residual: FloatArray) -> Float64Array:
         prices = residual @ dictionary.atoms64.T  # (n_queries, n_atoms)
         bounded_above = self.l2 == 0  # x_j'r <= l1/2 is a constraint
         bounded_below = self.l2 == 0 and self.neg_weight == 0

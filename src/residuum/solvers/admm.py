@@ -1,9 +1,10 @@
-"""``min_c f(c) + g(z), c = z`` by the alternating direction method of multipliers (the paper's Algorithm 2)."""
+"""``min_c f(c) + g(z), c = z`` by alternating directions: Algorithm 2 of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -103,9 +104,7 @@ class ADMM:
         )
 
     def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-        for step, (_, z) in enumerate(self.steps(queries), start=1):
-            if step == self.max_iter:
-                break
+        _, z = next(islice(self.steps(queries), self.max_iter - 1, None))
         count = len(queries)
         # A fixed budget has no target to miss, so nothing is called unconverged.
         return z, np.full(count, self.max_iter, dtype=np.int64), np.ones(count, dtype=bool)
@@ -140,13 +139,11 @@ class ADMM:
     def trace(self, queries: FloatArray) -> Trace:
         """Every iterate and the three convergence curves of max_iter steps."""
         codes, curves = [], []
-        c_old = z_old = 0.0
-        for c, z in self.steps(queries):
+        c_old = z_old = np.zeros((len(queries), self.dictionary.n_atoms))
+        for c, z in islice(self.steps(queries), self.max_iter):
             codes.append(z)
             curves.append([np.abs(d).max(axis=1) for d in (c - z, c - c_old, z - z_old)])
             c_old, z_old = c, z
-            if len(codes) == self.max_iter:
-                break
         return Trace(np.array(codes), np.array(curves))
 
 
