@@ -71,14 +71,16 @@ class QuadraticInverse:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
         return queries @ self.encoder.T
 
-    def apply(self, points: FloatArray) -> FloatArray:
-        """``Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+    def apply(self, points: FloatArray, weight: float = 1.0) -> FloatArray:
+        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
         if self._matrix is not None:
-            return points @ self._matrix
-        result = (points @ self._dictionary.atoms) @ self.encoder.T
-        result *= -self._shared
-        result += points
-        result /= self._ridge
+            result = points @ self._matrix
+            return result if weight == 1 else weight * result
+        factor = weight / self._ridge
+        reach = points @ self._dictionary.atoms  # (n_queries, n_features)
+        reach *= -self._shared * factor
+        result = reach @ self.encoder.T
+        result += points if factor == 1 else factor * points
         return result
 
 
