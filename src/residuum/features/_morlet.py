@@ -36,8 +36,10 @@ class FilterBank:
 
     Attributes
     ----------
-    wavelets : dict of (j, resolution) -> ndarray of shape (L, height >> resolution, 2 * (width >> resolution))
-        Real spectra, every value twice in a row so that they multiply a complex array seen as real pairs.
+    wavelets : dict of (resolution, j) -> ndarray of shape (L, 4^(j - resolution), 2 * (height * width) >> (2 * j))
+        Real spectra of the wavelets of scale j that filter images of the given resolution and keep one pixel in
+        2^(j - resolution) each way: divided by the number of aliases, laid out as by ``aliases_apart``, every value
+        twice in a row so that they multiply complex numbers seen as pairs of real ones.
     low_pass : list of (rows, columns), one per resolution
         ``rows @ image @ columns.T`` is the low pass sampled at every 2^J-th pixel, borders removed.
     """
@@ -80,6 +82,19 @@ def crop_spectrum(spectrum: FloatArray, factor: int, axes: tuple[int, ...]) -> F
     return spectrum
 
 
+def aliases_apart(pairs: FloatArray, factor: int) -> FloatArray:
+    """Gather the factor^2 aliases of each low frequency: (n, h, 2 w) -> (n, factor^2, 2 h w / factor^2)."""
+    n, h, _ = pairs.shape
+    split = pairs.reshape(n, factor, h // factor, factor, -1).swapaxes(2, 3)
+    return np.ascontiguousarray(split).reshape(n, factor**2, -1)
+
+
+def _frozen(array: FloatArray, dtype: type) -> FloatArray:
+    array = array.astype(dtype)
+    array.flags.writeable = False
+    return array
+
+
 def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
     # The Gaussian is separable, so filtering, sampling and cutting the border off is one small matrix per axis;
     # a matrix product is much cheaper than two FFTs per path.
@@ -110,13 +125,11 @@ def filter_bank(shape: tuple[int, int], n_scales: int, n_angles: int, dtype: typ
             ]
         )
         for resolution in range(max(j, 1)):
-            cropped = crop_spectrum(spectra, 2**resolution, (1, 2))
-            pairs = np.repeat(cropped, 2, axis=-1).astype(dtype)
-            pairs.flags.writeable = False
-            wavelets[j, resolution] = pairs
+            factor = 2 ** (j - resolution)
+            pairs = np.repeat(crop_spectrum(spectra, 2**resolution, (1, 2)) / factor**2, 2, axis=-1)
+            wavelets[resolution, j] = _frozen(aliases_apart(pairs, factor), dtype)
     low_pass = []
     for resolution in range(n_scales):
-        rows, cols = (_low_pass_matrix(size, resolution, n_scales).astype(dtype) for size in shape)
-        rows.flags.writeable = cols.flags.writeable = False
-        low_pass.append((rows, cols))
+        rows, cols = (_low_pass_matrix(size, resolution, n_scales) for size in shape)
+        low_pass.append((_frozen(rows, dtype), _frozen(cols, dtype)))
     return FilterBank(wavelets, low_pass)

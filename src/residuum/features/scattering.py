@@ -21,11 +21,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from residuum.features._morlet import FilterBank, FloatArray, filter_bank
+from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
 
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
 # interpreter does not matter (measured with benchmarks/scattering.py).
-_PIXELS_IN_FLIGHT = 400_000
+_PIXELS_IN_FLIGHT = 200_000
 
 
 def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
@@ -38,15 +38,12 @@ def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
 def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> npt.NDArray[Any]:
     """Convolve every image with every wavelet, keeping each ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
     n, h, w = spectra.shape
-    pairs = spectra.view(wavelets.dtype).reshape(n, 1, factor, h // factor, factor, -1)
-    filters = wavelets.reshape(1, len(wavelets), factor, h // factor, factor, -1)
-    folded = pairs[:, :, 0, :, 0] * filters[:, :, 0, :, 0]
-    product = np.empty_like(folded)
-    for a, b in list(np.ndindex(factor, factor))[1:]:
-        np.multiply(pairs[:, :, a, :, b], filters[:, :, a, :, b], out=product)
-        folded += product
-    folded *= 1.0 / factor**2
-    return scipy.fft.ifft2(folded.view(spectra.dtype), overwrite_x=True)
+    low_h, low_w = h // factor, w // factor
+    # Keeping every factor-th pixel adds up the aliases of each low frequency; with the aliases on an axis of their
+    # own, product and sum are one pass over contiguous memory.
+    pairs = aliases_apart(spectra.view(wavelets.dtype), factor)  # (n, factor^2, 2 h' w')
+    folded = np.einsum("nap,lap->nlp", pairs, wavelets)
+    return scipy.fft.ifft2(folded.view(spectra.dtype).reshape(n, -1, low_h, low_w), overwrite_x=True)
 
 
 def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, FloatArray]) -> FloatArray:
@@ -62,7 +59,7 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
     spectra = scipy.fft.fft2(images)  # (n, h, w)
     first, second = [], []
     for j1 in range(n_scales):
-        moduli = np.abs(_convolve(spectra, bank.wavelets[j1, 0], 2**j1))  # (n, L, h1, w1)
+        moduli = np.abs(_convolve(spectra, bank.wavelets[0, j1], 2**j1))  # (n, L, h1, w1)
         moduli = moduli.reshape(-1, *moduli.shape[-2:])  # (n * L, h1, w1)
         averaged = _smooth(moduli, bank.low_pass[j1])
         first.append(averaged.reshape(n, -1, *averaged.shape[1:]))  # (n, L, h', w')
@@ -71,7 +68,7 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
         again = scipy.fft.fft2(moduli)
         deeper = []
         for j2 in range(j1 + 1, n_scales):
-            moduli = np.abs(_convolve(again, bank.wavelets[j2, j1], 2 ** (j2 - j1)))  # (n * L, L, h2, w2)
+            moduli = np.abs(_convolve(again, bank.wavelets[j1, j2], 2 ** (j2 - j1)))  # (n * L, L, h2, w2)
             averaged = _smooth(moduli.reshape(-1, *moduli.shape[-2:]), bank.low_pass[j2])
             deeper.append(averaged.reshape(n, len(again) // n, -1, *averaged.shape[1:]))  # (n, L, L, h', w')
         # The paths of one first wavelet lie together: (n, L, scales of the second * L, h', w').
