@@ -51,7 +51,9 @@ class FilterBank:
 def gabor_spectrum(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> FloatArray:
     """Return G(w) of the module docstring at the DFT frequencies of ``shape``."""
     narrow = sigma * min(1.0, 1.0 / slant)
-    reach = math.ceil((9.0 / narrow + xi) / (2 * math.pi)) + 1  # exp(-9^2 / 2) = 3e-18: further aliases are nothing
+    reach = (
+        math.ceil((9.0 / narrow + xi) / (2 * math.pi)) + 1
+    )  # exp(-9^2 / 2) = 3e-18: further aliases are nothing
     aliases = 2 * math.pi * np.arange(-reach, reach + 1)
     rows = (2 * math.pi * np.fft.fftfreq(shape[0]))[:, None] + aliases  # (h, aliases)
     cols = (2 * math.pi * np.fft.fftfreq(shape[1]))[:, None] + aliases  # (w, aliases)
@@ -103,7 +105,9 @@ def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
     spectrum /= math.sqrt(GAIN) * spectrum[0] / GAIN  # (size, 1) has its own alias sum along the unit axis
     kernel = np.fft.ifft(crop_spectrum(spectrum, 2**resolution, (0,))).real
     step = 2 ** (n_scales - resolution)
-    centres = np.arange(1, kernel.size // step - 1)[:, None] * step  # the first and last sample lie in the padding
+    centres = (
+        np.arange(1, kernel.size // step - 1)[:, None] * step
+    )  # the first and last sample lie in the padding
     return kernel[(centres - np.arange(kernel.size)) % kernel.size]  # (size / 2^J - 2, size / 2^resolution)
 
 

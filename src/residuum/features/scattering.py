@@ -35,6 +35,15 @@ def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
     return np.minimum(position, period - position)
 
 
+def _flatten(X: Any) -> tuple[Any, tuple[int, int] | None]:
+    """Return images as rows, with their shape if X says it."""
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    if len(X.shape) != 3:
+        return X, None  # validate_data judges the rest
+    X = np.asarray(X)
+    return X.reshape(len(X), -1), (int(X.shape[1]), int(X.shape[2]))
+
+
 def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> npt.NDArray[Any]:
     """Convolve every image with every wavelet, keeping each ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
     n, h, w = spectra.shape
@@ -166,9 +175,9 @@ class Scattering2D(TransformerMixin, BaseEstimator):
             The transformer itself.
         """
         self._check_parameters()
-        rows, shape = self._flatten(X)
+        rows, shape = _flatten(X)
         rows = validate_data(self, rows, dtype=[np.float64, np.float32])
-        self.image_shape_ = shape or self._infer_shape(rows.shape[1])
+        self.image_shape_ = self._resolve_shape(self.image_shape, shape, rows.shape[1])
         return self
 
     def transform(self, X: npt.ArrayLike) -> FloatArray:
@@ -185,15 +194,10 @@ class Scattering2D(TransformerMixin, BaseEstimator):
             Features, path by path, each map row by row.
         """
         self._check_parameters()
-        rows, shape = self._flatten(X)
+        rows, shape = _flatten(X)
         rows = validate_data(self, rows, dtype=[np.float64, np.float32], reset=False)
-        expected = getattr(self, "image_shape_", None)
-        if expected is not None and shape is not None and shape != expected:
-            raise ValueError(
-                f"Scattering2D was fitted on images of shape {expected}, but X has images of shape {shape}. "
-                "Resize the images or fit again."
-            )
-        images = rows.reshape(len(rows), *(expected or shape or self._infer_shape(rows.shape[1])))
+        wanted = getattr(self, "image_shape_", self.image_shape)
+        images = rows.reshape(len(rows), *self._resolve_shape(wanted, shape, rows.shape[1]))
         n_paths, height, width = self._map_shape(images.shape[1:])
         features = np.empty((len(images), n_paths, height, width), dtype=rows.dtype)
         padded = (height + 2) * (width + 2) * 4**self.J
@@ -244,9 +248,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         first = [f"_j{j}_t{t}" for j in range(self.J) for t in range(self.L)]
         paths = ["s0", *(f"s1{a}" for a in first)]
         if self.max_order == 2:
-            paths += [
-                f"s2{a}{b}" for i, a in enumerate(first) for b in first[(i // self.L + 1) * self.L :]
-            ]
+            paths += [f"s2{a}{b}" for i, a in enumerate(first) for b in first[(i // self.L + 1) * self.L :]]
         names = [f"{path}_y{row}_x{col}" for path in paths for row in range(height) for col in range(width)]
         return np.asarray(names, dtype=object)
 
@@ -256,26 +258,20 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         height, width = (-(-size // 2**self.J) for size in image_shape)
         return 1 + n_first + n_second, height, width
 
-    def _flatten(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
-        """Return 2-D rows, and the image shape where it is known without counting pixels."""
-        wanted = tuple(int(side) for side in self.image_shape) if self.image_shape is not None else None
-        if np.ndim(X) != 3 if not hasattr(X, "shape") else len(X.shape) != 3:
-            if wanted and hasattr(X, "shape") and len(X.shape) == 2 and X.shape[1] != math.prod(wanted):
+    def _resolve_shape(
+        self, wanted: Sequence[int] | None, given: tuple[int, int] | None, n_features: int
+    ) -> tuple[int, int]:
+        if wanted is not None:
+            height, width = (int(side) for side in wanted)
+            if given not in (None, (height, width)) or height * width != n_features:
                 raise ValueError(
-                    f"The 'image_shape' parameter of Scattering2D is {wanted}, which is {math.prod(wanted)} pixels, "
-                    f"but X has {X.shape[1]} features. Give the height and width of the images in X."
+                    f"Scattering2D expects images of image_shape={(height, width)}, {height * width} pixels. Got X "
+                    f"with {f'images of shape {given}' if given else f'{n_features} features'}. Resize the images, "
+                    "or set image_shape and fit again."
                 )
-            return X, wanted
-        X = np.asarray(X)
-        shape = (int(X.shape[1]), int(X.shape[2]))
-        if wanted and shape != wanted:
-            raise ValueError(
-                f"The 'image_shape' parameter of Scattering2D is {wanted}, but X has images of shape {shape}. "
-                "Leave image_shape out for 3-D input."
-            )
-        return X.reshape(len(X), -1), shape
-
-    def _infer_shape(self, n_features: int) -> tuple[int, int]:
+            return height, width
+        if given is not None:
+            return given
         side = math.isqrt(n_features)
         if side * side == n_features:
             return side, side
