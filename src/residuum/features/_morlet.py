@@ -9,8 +9,8 @@ with (u, v) and (a, b) the position and the frequency turned by theta. The Morle
 
     Psi(w) = G_xi(w) - G_xi(0) / G_0(0) * G_0(w)
 
-and scale j, direction t (Bruna & Mallat 2013) take sigma = 0.8 * 2^j, xi = (3 pi / 4) / 2^j, slant = 4 / L and
-theta = (L // 2 - 1 - t) pi / L. The low pass is G with sigma = 0.8 * 2^(J-1), xi = 0, slant = 1.
+and scale j, direction t (Bruna & Mallat 2013) take sigma = 0.8 * 2^j, xi = (3 pi / 4) / 2^j, slant = 4 / L
+and theta = (L // 2 - 1 - t) pi / L. The low pass is G with sigma = 0.8 * 2^(J-1), xi = 0, slant = 1.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class FilterBank:
 
     Attributes
     ----------
-    wavelets : dict of (resolution, j) -> ndarray of shape (L, 4^(j - resolution), 2 * (height * width) >> (2 * j))
-        Real spectra of the wavelets of scale j that filter images of the given resolution and keep one pixel in
-        2^(j - resolution) each way: divided by the number of aliases, laid out as by ``aliases_apart``, every value
-        twice in a row so that they multiply complex numbers seen as pairs of real ones.
+    wavelets : dict of (resolution, j) -> ndarray of shape (L, 4^(j - resolution), 2 * (height * width) >> (2
+    * j))
+        Real spectra of the wavelets of scale j that filter images of the given resolution and keep one pixel
+        in 2^(j - resolution) each way: divided by the number of aliases, laid out as by ``aliases_apart``,
+        every value twice in a row so that they multiply complex numbers seen as pairs of real ones.
     low_pass : list of (rows, columns), one per resolution
         ``rows @ image @ columns.T`` is the low pass sampled at every 2^J-th pixel, borders removed.
     """
@@ -91,15 +92,15 @@ def aliases_apart(pairs: FloatArray, factor: int) -> FloatArray:
     return np.ascontiguousarray(split).reshape(n, factor**2, -1)
 
 
-def _frozen(array: FloatArray, dtype: type) -> FloatArray:
+def _frozen(array: FloatArray, dtype: str) -> FloatArray:
     array = array.astype(dtype)
     array.flags.writeable = False
     return array
 
 
 def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
-    # The Gaussian is separable, so filtering, sampling and cutting the border off is one small matrix per axis;
-    # a matrix product is much cheaper than two FFTs per path.
+    # The Gaussian is separable, so filtering, sampling and cutting the border off is one small matrix per
+    # axis; a matrix product is much cheaper than two FFTs per path.
     sigma = 0.8 * 2 ** (n_scales - 1)
     spectrum = gabor_spectrum((size, 1), sigma, 0.0, 0.0, 1.0)[:, 0]
     spectrum /= math.sqrt(GAIN) * spectrum[0] / GAIN  # (size, 1) has its own alias sum along the unit axis
@@ -112,7 +113,7 @@ def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def filter_bank(shape: tuple[int, int], n_scales: int, n_angles: int, dtype: type) -> FilterBank:
+def filter_bank(shape: tuple[int, int], n_scales: int, n_angles: int, dtype: str) -> FilterBank:
     """Build the filters for padded images of ``shape`` (multiples of 2^n_scales)."""
     wavelets = {}
     for j in range(n_scales):

@@ -2,9 +2,9 @@
 
     key = SHA-256(class, version, parameters, fitted state, shape and dtype and bytes of X)
 
-One entry is one folder ``<key>/`` with ``features.npy`` and ``entry.json`` (shape, dtype, SHA-256 of the array file,
-what made it). A folder is filled under a temporary name and renamed into place, so an entry is either whole or
-absent; whoever renames first wins and the others use their own copy.
+One entry is one folder ``<key>/`` with ``features.npy`` and ``entry.json`` (shape, dtype, SHA-256 of the
+array file, what made it). A folder is filled under a temporary name and renamed into place, so an entry is
+either whole or absent; whoever renames first wins and the others use their own copy.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def cached_transform(
     """Return ``transformer.transform(X)``, computed once and read from disk afterwards.
 
     An entry that is incomplete, truncated or altered is noticed by its checksum, computed again and replaced.
-    Any number of processes may use one folder. Where the folder cannot be written the features are returned all
-    the same, with a warning.
+    Any number of processes may use one folder. Where the folder cannot be written the features are returned
+    all the same, with a warning.
 
     Parameters
     ----------

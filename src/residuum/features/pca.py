@@ -21,13 +21,14 @@ _GRAM_LIMIT = 1e-5
 class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal directions of the centred data, applied to the data as they are, then unit l2 norm.
 
-    With the training mean m and the singular value decomposition X - m = U S V', a sample x becomes V'x / ||V'x||.
+    With the training mean m and the singular value decomposition X - m = U S V', a sample x becomes V'x /
+    ||V'x||.
 
-    The mean is used to find the directions but not subtracted from what is projected. Centred features point in
-    all directions around the origin: with many more samples than features the cone of the atoms is then all of the
-    space, non-negative codes reproduce every query exactly from samples of any class, and the residuals say
-    nothing. Uncentred projections of images keep a common direction, the cone stays
-    narrow, and a query outside it leaves a residual that tells the classes apart.
+    The mean is used to find the directions but not subtracted from what is projected. Centred features point
+    in all directions around the origin: with many more samples than features the cone of the atoms is then
+    all of the space, non-negative codes reproduce every query exactly from samples of any class, and the
+    residuals say nothing. Uncentred projections of images keep a common direction, the cone stays narrow, and
+    a query outside it leaves a residual that tells the classes apart.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.center = center
         self.normalize = normalize
 
-    def fit(self, X: npt.ArrayLike, y: object = None) -> EigenfacePCA:
+    def fit(self, X: Any, y: object = None) -> EigenfacePCA:
         """Find the directions.
 
         Parameters
@@ -123,7 +124,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_components_ = rank
         return self
 
-    def transform(self, X: npt.ArrayLike) -> FloatArray:
+    def transform(self, X: Any) -> FloatArray:
         """Project samples and scale them to unit norm.
 
         Parameters
@@ -208,7 +209,8 @@ def _directions_by_gram(centred: FloatArray, k: int) -> tuple[FloatArray, FloatA
     if squares[-1] < _GRAM_LIMIT * squares[0]:
         return None
     basis = centred.T @ vectors if wide else vectors  # (n_features, k)
-    # One Rayleigh-Ritz step on the data itself: it restores orthogonality and halves the digits lost by squaring.
+    # One Rayleigh-Ritz step on the data itself: it restores orthogonality and halves the digits lost by
+    # squaring.
     basis = np.linalg.qr(basis)[0]
     _, values, turn = scipy.linalg.svd(centred @ basis, full_matrices=False, check_finite=False)
     return values, turn @ basis.T

@@ -2,7 +2,8 @@
 
     S0 = x * phi,   S1(a) = |x * psi_a| * phi,   S2(a, b) = ||x * psi_a| * psi_b| * phi,   scale(b) > scale(a)
 
-with wavelets psi_a, a = (j, t), 0 <= j < J, 0 <= t < L, and a Gaussian low pass phi, sampled every 2^J pixels.
+with wavelets psi_a, a = (j, t), 0 <= j < J, 0 <= t < L, and a Gaussian low pass phi, sampled every 2^J
+pixels.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> n
     """Convolve every image with every wavelet, keeping each ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
     n, h, w = spectra.shape
     low_h, low_w = h // factor, w // factor
-    # Keeping every factor-th pixel adds up the aliases of each low frequency; with the aliases on an axis of their
-    # own, product and sum are one pass over contiguous memory.
+    # Keeping every factor-th pixel adds up the aliases of each low frequency; with the aliases on an axis of
+    # their own, product and sum are one pass over contiguous memory.
     pairs = aliases_apart(spectra.view(wavelets.dtype), factor)  # (n, factor^2, 2 h' w')
     folded = np.einsum("nap,lap->nlp", pairs, wavelets)
     return scipy.fft.ifft2(folded.view(spectra.dtype).reshape(n, -1, low_h, low_w), overwrite_x=True)
@@ -90,18 +91,19 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
 class Scattering2D(TransformerMixin, BaseEstimator):
     """2-D Morlet scattering coefficients of images (Bruna & Mallat 2013).
 
-    For an image x, wavelets psi and Gaussian low pass phi the features are ``x * phi``, ``|x * psi_a| * phi`` and
-    ``||x * psi_a| * psi_b| * phi`` where psi_b has a larger scale than psi_a, sampled at every 2^J-th pixel.
-    That is 1 + J L + L^2 J (J - 1) / 2 paths of ceil(height / 2^J) by ceil(width / 2^J) values each: 217 paths of
-    4 by 4, 3,472 features, for J=3, L=8 and 28 by 28 or 32 by 32 pixels.
+    For an image x, wavelets psi and Gaussian low pass phi the features are ``x * phi``, ``|x * psi_a| * phi``
+    and ``||x * psi_a| * psi_b| * phi`` where psi_b has a larger scale than psi_a, sampled at every 2^J-th
+    pixel. That is 1 + J L + L^2 J (J - 1) / 2 paths of ceil(height / 2^J) by ceil(width / 2^J) values each:
+    217 paths of 4 by 4, 3,472 features, for J=3, L=8 and 28 by 28 or 32 by 32 pixels.
 
-    Filters, order of the paths and borders follow Kymatio: images are mirrored at their borders (without repeating
-    the border pixel) by 2^J pixels on each side. A side that is not a multiple of 2^J is first mirrored at its
-    lower or right end up to the next multiple, so samples always lie at pixels 0, 2^J, 2 * 2^J, ...
+    Filters, order of the paths and borders follow Kymatio: images are mirrored at their borders (without
+    repeating the border pixel) by 2^J pixels on each side. A side that is not a multiple of 2^J is first
+    mirrored at its lower or right end up to the next multiple, so samples always lie at pixels 0, 2^J, 2 *
+    2^J, ...
 
     Computation is in float32 for float32 input, else in float64; integer images become float64, so pass
-    ``images.astype(numpy.float32)`` to get the features of 8-bit images in half the time and memory. Scaling an
-    image by a power of two scales its features exactly, whatever the magnitude.
+    ``images.astype(numpy.float32)`` to get the features of 8-bit images in half the time and memory. Scaling
+    an image by a power of two scales its features exactly, whatever the magnitude.
 
     Parameters
     ----------
@@ -112,8 +114,8 @@ class Scattering2D(TransformerMixin, BaseEstimator):
     max_order : {1, 2}, default=2
         Largest number of wavelets in a path.
     image_shape : (int, int) or None, default=None
-        Height and width of the images in the rows of a 2-D input. None: the shape of a 3-D input; for a 2-D input
-        a square if the number of features is a square number, else one row of pixels (with a warning).
+        Height and width of the images in the rows of a 2-D input. None: the shape of a 3-D input; for a 2-D
+        input a square if the number of features is a square number, else one row of pixels (with a warning).
     normalize : {None, "path_max"}, default=None
         "path_max" divides every path's map by its largest absolute value, image by image. Maps that are zero
         up to rounding stay zero.
@@ -159,7 +161,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         self.normalize = normalize
         self.n_jobs = n_jobs
 
-    def fit(self, X: npt.ArrayLike, y: object = None) -> Scattering2D:
+    def fit(self, X: Any, y: object = None) -> Scattering2D:
         """Check the parameters and remember the image shape; nothing is learned from the values.
 
         Parameters
@@ -180,7 +182,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         self.image_shape_ = self._resolve_shape(self.image_shape, shape, rows.shape[1])
         return self
 
-    def transform(self, X: npt.ArrayLike) -> FloatArray:
+    def transform(self, X: Any) -> FloatArray:
         """Return the scattering coefficients of every image; works without fit too.
 
         Parameters
@@ -215,7 +217,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         exponent = np.frexp(np.abs(images).max(axis=(1, 2)))[1][:, None, None]
         rows, cols = (_reflect(size, margin, margin) for size in images.shape[1:])
         padded = np.ldexp(images, -exponent)[:, rows[:, None], cols]
-        bank = filter_bank(padded.shape[1:], self.J, self.L, images.dtype.type)
+        bank = filter_bank(padded.shape[1:], self.J, self.L, images.dtype.name)
         maps = _scatter(padded, bank, self.J, self.max_order)
         if self.normalize == "path_max":
             peak = np.abs(maps).max(axis=(2, 3), keepdims=True)
