@@ -36,8 +36,7 @@ class FilterBank:
 
     Attributes
     ----------
-    wavelets : dict of (resolution, j) -> ndarray of shape (L, 4^(j - resolution), 2 * (height * width) >> (2
-    * j))
+    wavelets : dict of (resolution, j) -> ndarray of shape (L, 4^(j - resolution), 2 * height * width / 4^j)
         Real spectra of the wavelets of scale j that filter images of the given resolution and keep one pixel
         in 2^(j - resolution) each way: divided by the number of aliases, laid out as by ``aliases_apart``,
         every value twice in a row so that they multiply complex numbers seen as pairs of real ones.
@@ -49,15 +48,16 @@ class FilterBank:
     low_pass: list[tuple[FloatArray, FloatArray]]
 
 
+def _aliased_frequencies(size: int, sigma: float, xi: float) -> FloatArray:
+    # exp(-9^2 / 2) = 3e-18: what lies beyond is nothing.
+    reach = math.ceil((9.0 / sigma + xi) / (2 * math.pi)) + 1
+    return 2 * math.pi * (np.fft.fftfreq(size)[:, None] + np.arange(-reach, reach + 1))  # (size, aliases)
+
+
 def gabor_spectrum(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> FloatArray:
     """Return G(w) of the module docstring at the DFT frequencies of ``shape``."""
     narrow = sigma * min(1.0, 1.0 / slant)
-    reach = (
-        math.ceil((9.0 / narrow + xi) / (2 * math.pi)) + 1
-    )  # exp(-9^2 / 2) = 3e-18: further aliases are nothing
-    aliases = 2 * math.pi * np.arange(-reach, reach + 1)
-    rows = (2 * math.pi * np.fft.fftfreq(shape[0]))[:, None] + aliases  # (h, aliases)
-    cols = (2 * math.pi * np.fft.fftfreq(shape[1]))[:, None] + aliases  # (w, aliases)
+    rows, cols = (_aliased_frequencies(size, narrow, xi) for size in shape)
     total = np.zeros(shape)
     for p in rows.T[:, :, None]:  # (h, 1)
         for q in cols.T[:, None, :]:  # (1, w)
@@ -102,8 +102,8 @@ def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
     # The Gaussian is separable, so filtering, sampling and cutting the border off is one small matrix per
     # axis; a matrix product is much cheaper than two FFTs per path.
     sigma = 0.8 * 2 ** (n_scales - 1)
-    spectrum = gabor_spectrum((size, 1), sigma, 0.0, 0.0, 1.0)[:, 0]
-    spectrum /= math.sqrt(GAIN) * spectrum[0] / GAIN  # (size, 1) has its own alias sum along the unit axis
+    frequencies = _aliased_frequencies(size, sigma, 0.0)
+    spectrum = math.sqrt(GAIN) * np.exp(-0.5 * (sigma * frequencies) ** 2).sum(axis=1)
     kernel = np.fft.ifft(crop_spectrum(spectrum, 2**resolution, (0,))).real
     step = 2 ** (n_scales - resolution)
     centres = (

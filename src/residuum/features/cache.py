@@ -140,8 +140,8 @@ def _feed(digest: Any, value: Any, where: str) -> None:
         _feed(digest, f"{value.__module__}.{value.__qualname__}", where)
     else:
         raise TypeError(
-            f"cached_transform cannot make a key of {where}, a {type(value).__name__}. It takes estimators made of "
-            "numbers, strings, arrays, lists and dicts; call transform directly for others."
+            f"cached_transform cannot make a key of {where}, a {type(value).__name__}. It takes estimators made "
+            "of numbers, strings, arrays, lists and dicts; call transform directly for others."
         )
 
 
@@ -151,8 +151,8 @@ def _feed_array(digest: Any, array: npt.NDArray[Any], where: str) -> None:
             _feed(digest, array.tolist(), where)
             return
         raise TypeError(
-            f"cached_transform takes arrays of numbers. Got {where} with dtype {array.dtype}; convert it, for "
-            "example with .astype(float)."
+            f"cached_transform takes arrays of numbers. Got {where} with dtype {array.dtype}; convert it, "
+            "for example with .astype(float)."
         )
     digest.update(f"array {array.dtype.str} {array.shape}:".encode())
     rows = max(1, 2**24 // max(1, array[:1].nbytes)) if array.ndim else 1

@@ -21,8 +21,8 @@ _GRAM_LIMIT = 1e-5
 class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal directions of the centred data, applied to the data as they are, then unit l2 norm.
 
-    With the training mean m and the singular value decomposition X - m = U S V', a sample x becomes V'x /
-    ||V'x||.
+    With the training mean m and the singular value decomposition X - m = U S V', a sample x becomes
+    V'x / ||V'x||.
 
     The mean is used to find the directions but not subtracted from what is projected. Centred features point
     in all directions around the origin: with many more samples than features the cone of the atoms is then
@@ -171,8 +171,9 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _too_many(self, limit: str, shape: tuple[int, ...]) -> str:
         return (
-            f"The 'n_components' parameter of EigenfacePCA must be at most {limit}, for X with n_samples={shape[0]} "
-            f"and n_features={shape[1]}. Got {self.n_components} instead. Ask for fewer, or None for all there are."
+            f"The 'n_components' parameter of EigenfacePCA must be at most {limit}, for X with "
+            f"n_samples={shape[0]} and n_features={shape[1]}. Got {self.n_components} instead. "
+            "Ask for fewer, or None for all there are."
         )
 
     @property
@@ -209,8 +210,8 @@ def _directions_by_gram(centred: FloatArray, k: int) -> tuple[FloatArray, FloatA
     if squares[-1] < _GRAM_LIMIT * squares[0]:
         return None
     basis = centred.T @ vectors if wide else vectors  # (n_features, k)
-    # One Rayleigh-Ritz step on the data itself: it restores orthogonality and halves the digits lost by
-    # squaring.
+    # One Rayleigh-Ritz step on the data itself: it restores orthogonality and undoes most of the loss
+    # by squaring.
     basis = np.linalg.qr(basis)[0]
     _, values, turn = scipy.linalg.svd(centred @ basis, full_matrices=False, check_finite=False)
     return values, turn @ basis.T

@@ -30,7 +30,7 @@ _PIXELS_IN_FLIGHT = 200_000
 
 
 def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
-    """Mirrored indices (border pixel not repeated) of ``margin`` before and after the next multiple of ``step``."""
+    """Return mirrored indices from ``-margin`` to ``margin`` beyond the next multiple of ``step``."""
     period = max(2 * size - 2, 1)
     position = np.arange(-margin, -(-size // step) * step + margin) % period
     return np.minimum(position, period - position)
@@ -46,7 +46,7 @@ def _flatten(X: Any) -> tuple[Any, tuple[int, int] | None]:
 
 
 def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> npt.NDArray[Any]:
-    """Convolve every image with every wavelet, keeping each ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
+    """Convolve images with wavelets and keep every ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
     n, h, w = spectra.shape
     low_h, low_w = h // factor, w // factor
     # Keeping every factor-th pixel adds up the aliases of each low frequency; with the aliases on an axis of
@@ -98,8 +98,8 @@ class Scattering2D(TransformerMixin, BaseEstimator):
 
     Filters, order of the paths and borders follow Kymatio: images are mirrored at their borders (without
     repeating the border pixel) by 2^J pixels on each side. A side that is not a multiple of 2^J is first
-    mirrored at its lower or right end up to the next multiple, so samples always lie at pixels 0, 2^J, 2 *
-    2^J, ...
+    mirrored at its lower or right end up to the next multiple, so samples always lie at the multiples
+    of 2^J.
 
     Computation is in float32 for float32 input, else in float64; integer images become float64, so pass
     ``images.astype(numpy.float32)`` to get the features of 8-bit images in half the time and memory. Scaling
@@ -267,9 +267,9 @@ class Scattering2D(TransformerMixin, BaseEstimator):
             height, width = (int(side) for side in wanted)
             if given not in (None, (height, width)) or height * width != n_features:
                 raise ValueError(
-                    f"Scattering2D expects images of image_shape={(height, width)}, {height * width} pixels. Got X "
-                    f"with {f'images of shape {given}' if given else f'{n_features} features'}. Resize the images, "
-                    "or set image_shape and fit again."
+                    f"Scattering2D expects images of image_shape={(height, width)}, {height * width} pixels. "
+                    f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
+                    "Resize the images, or set image_shape and fit again."
                 )
             return height, width
         if given is not None:
@@ -289,8 +289,8 @@ class Scattering2D(TransformerMixin, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value not in allowed:
                 raise ValueError(
-                    f"The '{name}' parameter of Scattering2D must be an integer from {allowed[0]} to {allowed[-1]}. "
-                    f"Got {value!r} instead."
+                    f"The '{name}' parameter of Scattering2D must be an integer from {allowed[0]} to "
+                    f"{allowed[-1]}. Got {value!r} instead."
                 )
         if self.normalize not in (None, "path_max"):
             raise ValueError(
