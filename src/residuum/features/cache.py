@@ -140,8 +140,8 @@ def _feed(digest: Any, value: Any, where: str) -> None:
         _feed(digest, f"{value.__module__}.{value.__qualname__}", where)
     else:
         raise TypeError(
-            f"cached_transform cannot make a key of {where}, a {type(value).__name__}. It takes estimators made "
-            "of numbers, strings, arrays, lists and dicts; call transform directly for others."
+            f"cached_transform cannot make a key of {where}, a {type(value).__name__}. It takes estimators "
+            "made of numbers, strings, arrays, lists and dicts; call transform directly for others."
         )
 
 
