@@ -34,13 +34,14 @@ def oracle(X, k, queries):
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (300, 20), (60, 60)])
-@pytest.mark.parametrize("ratio", [0.8, 0.3, 0.05], ids=["gram", "gram-or-svd", "svd"])
-def test_directions_vs_construction(shape, ratio):
+@pytest.mark.parametrize(("ratio", "tolerance"), [(0.8, 1e-12), (0.35, 1e-10), (0.25, 1e-10), (0.05, 1e-8)])
+def test_directions_vs_construction(shape, ratio, tolerance):
+    # 0.35 is the steepest spectrum left to the Gram matrix; by the Gram matrix 0.05 would be off by 1e-4.
     rank = 6
     X, directions = separated(*shape, ratio=ratio, rank=rank)
     pca = EigenfacePCA(rank).fit(X)
-    error = np.abs(np.abs(np.einsum("ij,ij->i", pca.components_, directions)) - 1)
-    assert error.max() < 1e-10
+    signs = np.sign(np.einsum("ij,ij->i", pca.components_, directions))[:, None]
+    assert np.abs(pca.components_ - signs * directions).max() < tolerance
     np.testing.assert_allclose(pca.components_ @ pca.components_.T, np.eye(rank), atol=1e-13)
     np.testing.assert_allclose(pca.singular_values_, ratio ** np.arange(rank), rtol=1e-8)
     np.testing.assert_allclose(pca.explained_variance_ratio_.sum(), 1)
@@ -122,9 +123,7 @@ def test_equal_samples(value):
 def test_features_do_not_depend_on_scale(scale, center):
     X, _ = separated(30, 25)
     expected = EigenfacePCA(8, center=center).fit_transform(X)
-    np.testing.assert_allclose(
-        EigenfacePCA(8, center=center).fit_transform(X * scale), expected, atol=1e-9
-    )
+    np.testing.assert_allclose(EigenfacePCA(8, center=center).fit_transform(X * scale), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
@@ -162,7 +161,9 @@ def test_dtype_is_kept(dtype):
     pca = EigenfacePCA(8).fit(X.astype(dtype))
     assert pca.components_.dtype == pca.transform(X.astype(dtype)).dtype == dtype
     np.testing.assert_allclose(
-        pca.transform(X.astype(dtype)), EigenfacePCA(8).fit_transform(X), atol=1e-5 if dtype == np.float32 else 1e-12
+        pca.transform(X.astype(dtype)),
+        EigenfacePCA(8).fit_transform(X),
+        atol=1e-5 if dtype == np.float32 else 1e-12,
     )
 
 

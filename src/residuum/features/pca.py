@@ -209,9 +209,8 @@ def _directions_by_gram(centred: FloatArray, k: int) -> tuple[FloatArray, FloatA
     squares, vectors = squares[::-1], vectors[:, ::-1]
     if squares[-1] < _GRAM_LIMIT * squares[0]:
         return None
-    basis = centred.T @ vectors if wide else vectors  # (n_features, k)
-    # One Rayleigh-Ritz step on the data itself: it restores orthogonality and undoes most of the loss
-    # by squaring.
-    basis = np.linalg.qr(basis)[0]
-    _, values, turn = scipy.linalg.svd(centred @ basis, full_matrices=False, check_finite=False)
-    return values, turn @ basis.T
+    values = np.sqrt(squares)
+    if not wide:
+        return values, vectors.T
+    # The product is orthogonal only up to the accuracy of the smallest eigenvalue; QR makes it so.
+    return values, np.linalg.qr(centred.T @ (vectors / values))[0].T
