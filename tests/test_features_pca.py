@@ -102,7 +102,7 @@ def test_more_components_than_samples():
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, "5", True])
 def test_bad_n_components(value):
-    with pytest.raises(ValueError, match="'n_components'.*positive integer"):
+    with pytest.raises(ValueError, match=r"'n_components'.*positive integer"):
         EigenfacePCA(value).fit(RNG.random((5, 30)))
 
 

@@ -1,4 +1,4 @@
-"""Scattering2D against the definition, against an independent implementation, and against its own promises."""
+"""Scattering2D against the definition, an independent implementation, and its own promises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def literal_gabor(shape, sigma, theta, xi, slant):
-    """Sum the formula over the whole plane, period by period; pi is 3.1415 in the normalisation, as in Kymatio."""
+    """Sum the formula over the plane, period by period; its normalisation has pi = 3.1415, as in Kymatio."""
     reach = 6
     y, x = np.meshgrid(*(np.arange(-reach * n, (reach + 1) * n) for n in shape), indexing="ij")
     u = y * np.cos(theta) + x * np.sin(theta)
@@ -260,7 +260,8 @@ def test_scikit_learn_checks():
         "import warnings; warnings.simplefilter('ignore')\n"
         "from sklearn.utils.estimator_checks import check_estimator\n"
         "from residuum.features import Scattering2D\n"
-        "for transformer in Scattering2D(), Scattering2D(1, 2, max_order=1, normalize='path_max', n_jobs=2):\n"
+        "other = Scattering2D(1, 2, max_order=1, normalize='path_max', n_jobs=2)\n"
+        "for transformer in Scattering2D(), other:\n"
         "    results = check_estimator(transformer, on_skip=None)\n"
         "    assert len(results) > 40 and {r['status'] for r in results} <= {'passed', 'skipped'}, results\n"
     )

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +162,17 @@ def _feed_array(digest: Any, array: npt.NDArray[Any], where: str) -> None:
         digest.update(np.ascontiguousarray(part).data)
 
 
+@lru_cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version("scikit-learn" if package == "sklearn" else package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def _describe(transformer: Any) -> str:
     kind = type(transformer)
-    package = kind.__module__.partition(".")[0]
-    try:
-        version = importlib.metadata.version("scikit-learn" if package == "sklearn" else package)
-    except importlib.metadata.PackageNotFoundError:
-        version = "unknown"
+    version = _version(kind.__module__.partition(".")[0])
     # A transformer whose output changes within one release of its package counts up feature_version.
     return f"{kind.__module__}.{kind.__qualname__} {version} {getattr(kind, 'feature_version', 0)}"
 
