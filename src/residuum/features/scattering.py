@@ -222,8 +222,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         if self.normalize == "path_max":
             peak = np.abs(maps).max(axis=(2, 3), keepdims=True)
             noise = 4 * np.finfo(maps.dtype).eps  # pixels are at most 1 here
-            np.divide(maps, peak, out=out, where=peak > noise)
-            out[np.broadcast_to(peak <= noise, out.shape)] = 0
+            np.divide(maps, np.where(peak > noise, peak, np.inf), out=out)
         else:
             np.ldexp(maps, exponent[:, None], out=out)
 
