@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
 
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
-# interpreter does not matter (measured with benchmarks/scattering.py).
+# interpreter does not matter.
 _PIXELS_IN_FLIGHT = 200_000
 
 
