@@ -64,7 +64,8 @@ def test_prox_vs_scalar_search(problem, point):
         price = problem.neg_weight * below if below else 0.0
         return problem.l1 * abs(z) + price + rho / 2 * (z - point) ** 2
 
-    best = minimize_scalar(objective, bounds=(-3, 3), method="bounded", options={"xatol": 1e-10}).x
+    lowest = 0 if math.isinf(problem.neg_weight) else -3
+    best = minimize_scalar(objective, bounds=(lowest, 3), method="bounded", options={"xatol": 1e-10}).x
     assert problem.prox(np.array([point]), rho)[0] == pytest.approx(best, abs=1e-6)
 
 

@@ -71,7 +71,7 @@ class ADMM:
             shared=problem.shared,
             classwise=problem.classwise,
             ridge=problem.l2 + rho / 2,
-            matrix=dictionary.n_atoms <= dictionary.n_features or problem.classwise != 0,
+            matrix=True,
         )
 
     def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:

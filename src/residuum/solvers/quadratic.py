@@ -17,7 +17,13 @@ class QuadraticInverse:
         Q^{-1} X' = M^{-1} X' (I + shared * X M^{-1} X')^{-1}
         Q^{-1} v  = M^{-1} v - shared * Q^{-1} X' (X M^{-1} v)
 
+    A dictionary whose features are eigenvectors of XX' (`Dictionary.rotated`) needs no factorisation at all.
     Factorisations are float64; what is applied to queries has the dictionary's precision.
+
+    Parameters
+    ----------
+    matrix : bool
+        Whether `apply` will be used, which for a factored Q needs its inverse.
 
     Attributes
     ----------
@@ -26,13 +32,20 @@ class QuadraticInverse:
     """
 
     def __init__(
-        self, dictionary: Dictionary, *, shared: float, classwise: float, ridge: float, matrix: bool = False
+        self,
+        dictionary: Dictionary,
+        *,
+        shared: float,
+        classwise: float,
+        ridge: float,
+        matrix: bool = False,
     ) -> None:
         self._dictionary = dictionary
         self._shared, self._classwise, self._ridge = shared, classwise, ridge
         self._matrix: FloatArray | None = None
-        dense = dictionary.n_atoms <= dictionary.n_features and shared != 0
-        if dense or (matrix and classwise):
+        if dictionary.spectrum is not None and not classwise:
+            self.encoder = self._cast(dictionary.atoms64 / (shared * dictionary.spectrum + ridge))
+        elif (dictionary.n_atoms <= dictionary.n_features and shared) or (matrix and classwise):
             self._factor_atoms(matrix)
         else:
             self._factor_features()
