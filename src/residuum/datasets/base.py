@@ -134,14 +134,22 @@ class Source:
     read: Callable[[tuple[Path, ...], tuple[int, int] | None], Samples]
     find: Callable[[Path], tuple[Path, ...] | None] | None = None
 
-    def search(self, folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    def spellings(self, image_shape: tuple[int, int] | None) -> tuple[tuple[str, ...], ...]:
+        """`names` with the image size filled in where a name holds ``{size}``."""
+        size = "" if image_shape is None else f"{image_shape[0]}x{image_shape[1]}"
+        return tuple(tuple(name.format(size=size) for name in options) for options in self.names)
+
+    def search(
+        self, folder: Path, image_shape: tuple[int, int] | None = None
+    ) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         """Entries present in `folder`, and the preferred names of those that are missing."""
+        names = self.spellings(image_shape)
         if self.find is not None:
             found = self.find(folder)
-            return (found, ()) if found else ((), tuple(options[0] for options in self.names))
+            return (found, ()) if found else ((), tuple(options[0] for options in names))
         present: list[Path] = []
         missing: list[str] = []
-        for options in self.names:
+        for options in names:
             path = next((folder / name for name in options if (folder / name).exists()), None)
             if path is None:
                 missing.append(options[0])
@@ -164,7 +172,8 @@ class DataSet:
     files: tuple[RemoteFile, ...] = ()
     fallbacks: tuple[tuple[RemoteFile, ...], ...] = ()  # whole replacements for `files`, tried in order
     how_to_get: str = ""
-    image_shape: tuple[int, int] | None = None  # the default where several sizes are possible
+    image_shape: tuple[int, int] | None = None  # the default where the caller may choose the size
+    other_shapes: tuple[tuple[int, int], ...] = ()  # further sizes that prepared copies come in
 
 
 def check_counts(samples: Samples, expected: Expected) -> None:

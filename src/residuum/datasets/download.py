@@ -27,6 +27,7 @@ from residuum.errors import DownloadError
 Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, total or None
 
 _CHUNK = 2**16
+_MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an error page from a file
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class _Failure(Exception):
 
 
 class _NextAddress(_Failure):
-    """This address is of no use; try the next one."""
+    """Nothing good will come from the address; try the next one."""
 
 
 class _TryAgain(_Failure):
-    """This address may work a little later."""
+    """The same address may work a little later."""
 
 
 def check_file(path: Path, remote: RemoteFile) -> str | None:
@@ -64,11 +65,24 @@ def check_file(path: Path, remote: RemoteFile) -> str | None:
         return f"size: expected {remote.size} bytes, got {size}"
     for kind, expected in (("sha256", remote.sha256), ("md5", remote.md5)):
         if expected is not None:
-            with path.open("rb") as stream:
-                got = hashlib.file_digest(stream, lambda k=kind: hashlib.new(k, usedforsecurity=False))
-            if got.hexdigest() != expected:
-                return f"{kind}: expected {expected}, got {got.hexdigest()}"
-    return None
+            got = file_hash(path, kind)
+            if got != expected:
+                return f"{kind}: expected {expected}, got {got}"
+    magic = next(
+        (magic for suffix, magic in _MAGIC.items() if path.name.removesuffix(".part").endswith(suffix)), b""
+    )
+    with path.open("rb") as stream:
+        head = stream.read(len(magic))
+    return None if head == magic else f"content: expected a file that begins with {magic!r}, got {head!r}"
+
+
+def file_hash(path: Path, kind: str = "sha256") -> str:
+    """Hexadecimal digest of a file."""
+    digest = hashlib.new(kind, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while chunk := stream.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def download(
@@ -101,7 +115,7 @@ def download(
     target = folder / remote.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / f".{remote.name}.lock"):
+        with locked(folder / f".{remote.name}.lock"):
             if target.exists() and check_file(target, remote) is None:
                 return target
             return _from_any_address(remote, target, policy, progress)
@@ -280,7 +294,7 @@ def _content_length(response: Any) -> int | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock that the operating system releases even when the process is killed."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

@@ -27,7 +27,7 @@ from residuum.errors import DataFormatError
 
 Array = npt.NDArray[Any]
 
-MAX_BYTES = 512 * 2**20  # no array of any supported data set comes near
+MAX_BYTES = 256 * 2**20  # no array of any supported data set comes near
 MAX_LINE = 2**16
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError, NotImplementedError)
 
@@ -76,7 +76,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
         n_bytes = math.prod(shape)
         if not 0 < n_bytes <= MAX_BYTES:
             raise DataFormatError(
-                f"{path}: the idx header declares {shape}, that is {n_bytes} bytes; expected 1 to {MAX_BYTES}."
+                f"{path}: the idx header declares {shape}, {n_bytes} bytes; expected 1 to {MAX_BYTES} bytes."
             )
         content = stream.read(n_bytes + 1)
     if len(content) != n_bytes:
@@ -170,16 +170,20 @@ def _check_rows(path: Path, n_rows: int, max_rows: int) -> None:
         raise DataFormatError(f"{path}: expected 1 to {max_rows} rows, got {got}.")
 
 
-def read_arff(path: Path, n_features: int, *, max_rows: int) -> tuple[Array, Array]:
+def read_arff(
+    path: Path, n_features: int, *, max_rows: int, dtype: npt.DTypeLike = np.float32
+) -> tuple[Array, Array]:
     """Values (n_rows, n_features) and labels of a dense ARFF file whose last attribute is the class.
 
-    Rows are parsed a block at a time: a reader that keeps Python objects needs gigabytes for MNIST.
+    Rows are parsed and narrowed to `dtype` a block at a time: a reader that keeps Python objects needs
+    gigabytes for MNIST.
     """
-    n_attributes = 0
-    blocks: list[npt.NDArray[np.float32]] = []
+    n_attributes = n_rows = 0
+    values: list[Array] = []
+    labels: list[Array] = []
     with reading(path, "a dense ARFF file"), open_compressed(path) as stream:
-        lines = ((number, text) for number, text in _lines(stream, path) if not text.startswith("%"))
-        for _, text in lines:
+        lines = (text for _, text in _lines(stream, path) if not text.startswith("%"))
+        for text in lines:
             word = text.split(None, 1)[0].lower()
             n_attributes += word == "@attribute"
             if word == "@data":
@@ -188,20 +192,21 @@ def read_arff(path: Path, n_features: int, *, max_rows: int) -> tuple[Array, Arr
             raise DataFormatError(
                 f"{path}: expected {n_features} attributes and the class, got {n_attributes} attributes."
             )
-        n_rows = 0
-        while block := [text for _, text in itertools.islice(lines, 2000)]:
-            blocks.append(
-                np.loadtxt(block, delimiter=",", dtype=np.float32, ndmin=2, quotechar="'", comments=None)
-            )
-            if blocks[-1].shape[1] != n_attributes:
-                raise DataFormatError(
-                    f"{path}: expected rows of {n_attributes} values, got {blocks[-1].shape[1]}."
-                )
+        while block := list(itertools.islice(lines, 2000)):
             n_rows += len(block)
             _check_rows(path, n_rows, max_rows)
-    _check_rows(path, len(blocks), max_rows)
-    table = np.concatenate(blocks)
-    return table[:, :-1], table[:, -1]
+            table = np.loadtxt(block, delimiter=",", dtype=np.float64, ndmin=2, quotechar="'", comments=None)
+            if table.shape[1] != n_attributes:
+                raise DataFormatError(
+                    f"{path}: expected rows of {n_attributes} values, got {table.shape[1]}."
+                )
+            with np.errstate(invalid="ignore"):
+                values.append(table[:, :-1].astype(dtype))
+            labels.append(table[:, -1])
+            if np.dtype(dtype).kind in "iu" and not np.array_equal(values[-1], table[:, :-1]):
+                raise DataFormatError(f"{path}: expected values of type {np.dtype(dtype)}, got others.")
+    _check_rows(path, n_rows, max_rows)
+    return np.concatenate(values), np.concatenate(labels)
 
 
 def read_npz(path: Path, keys: Sequence[str], *, optional: Sequence[str] = ()) -> dict[str, Array]:
@@ -259,7 +264,8 @@ def read_mat(path: Path, keys: Sequence[str]) -> dict[str, Array]:
     missing = [key for key in keys if key not in shapes]
     if missing:
         raise DataFormatError(
-            f"{path}: expected the variables {', '.join(keys)}; got {', '.join(sorted(shapes)[:20]) or 'none'}."
+            f"{path}: expected the variables {', '.join(keys)}; "
+            f"got {', '.join(sorted(shapes)[:20]) or 'none'}."
         )
     for key in keys:
         if not 0 < math.prod(shapes[key]) * 8 <= MAX_BYTES:
