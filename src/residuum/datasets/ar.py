@@ -1,4 +1,4 @@
-"""AR faces: 100 persons, 7 + 7 images without occlusion from two sessions, 60x43 pixels, uint8, labels 1 to 100.
+"""AR faces: 100 persons, 7 + 7 images without occlusion from two sessions, 60x43 pixels, labels 1 to 100.
 
 The owner gives the database out on application only and forbids passing it on: nothing is downloaded, a
 user's own copy is read. Training part: session 1, images 01 to 07; test part: session 2, images 14 to 20;
@@ -73,7 +73,7 @@ def _find_folder(folder: Path) -> tuple[Path, ...] | None:
 
 
 def _chosen(folder: Path) -> list[dict[int, Path]]:
-    """The first 50 men, then the first 50 women, who have session 1 complete and session 2 but for one image."""
+    """The first 50 men, then 50 women, who have all of session 1 and all but one image of session 2."""
     people = _images_in(folder)
     chosen = []
     for sex, word in (("M", "men"), ("W", "women")):
@@ -86,8 +86,8 @@ def _chosen(folder: Path) -> list[dict[int, Path]]:
         ]
         if len(complete) < 50:
             raise DataFormatError(
-                f"{folder}: expected 50 {word} with the images 01-07 and 14-20 (one of 14-20 may lack), named "
-                f"like {sex}-001-01.bmp; got {len(complete)}."
+                f"{folder}: expected 50 {word} with the images 01-07 and 14-20 (one of 14-20 may lack), "
+                f"named like {sex}-001-01.bmp; got {len(complete)}."
             )
         chosen += complete[:50]
     return chosen

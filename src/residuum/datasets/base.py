@@ -15,6 +15,10 @@ from residuum.errors import DataError, DataFormatError
 Array = npt.NDArray[Any]
 
 
+class WrongSizeError(DataFormatError):
+    """A copy is in order, but its images are of another size than asked for."""
+
+
 @dataclass(frozen=True)
 class RemoteFile:
     """One downloadable file; `urls` are tried in order, and whatever arrives must match every known value."""
@@ -150,7 +154,7 @@ class Source:
         present: list[Path] = []
         missing: list[str] = []
         for options in names:
-            path = next((folder / name for name in options if (folder / name).exists()), None)
+            path = next((folder / name for name in options if (folder / name).is_file()), None)
             if path is None:
                 missing.append(options[0])
             else:

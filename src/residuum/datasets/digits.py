@@ -1,4 +1,4 @@
-"""Handwritten digits of 8x8 pixels that come with scikit-learn: always there, for demonstrations and tests."""
+"""Handwritten digits of 8x8 pixels that come with scikit-learn: always there, for demos and tests."""
 
 from __future__ import annotations
 

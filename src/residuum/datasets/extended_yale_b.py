@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.datasets.archives import check_zip
-from residuum.datasets.base import DataSet, Expected, RemoteFile, Samples, Source
+from residuum.datasets.base import DataSet, Expected, RemoteFile, Samples, Source, WrongSizeError
 from residuum.datasets.common import check_aligned, column_major, whole
 from residuum.datasets.images import box_resize
 from residuum.datasets.readers import mat_shapes, read_mat, read_npz, read_pgm, reading
@@ -89,7 +89,7 @@ def _read_prepared(paths: tuple[Path, ...], image_shape: tuple[int, int] | None)
 
 
 def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    """Y (pixels x 64 x 38) of YaleBCrop025.mat, or fea (samples x pixels) with gnd; images column by column."""
+    """Y (pixels x 64 x 38) of YaleBCrop025.mat, or fea (samples x pixels) with gnd; image(:) each."""
     path = paths[0]
     shapes = mat_shapes(path)
     if "Y" in shapes:
@@ -121,7 +121,7 @@ def _of_size(path: Path, samples: Samples, image_shape: tuple[int, int] | None) 
     if got == wanted:
         return samples
     if got != ORIGINAL:  # shrinking twice would not give what shrinking the original gives
-        raise DataFormatError(
+        raise WrongSizeError(
             f"{path}: holds images of {got[0]}x{got[1]}, asked for {wanted[0]}x{wanted[1]}. "
             f"Ask for image_shape={got}, or provide the owner's images of 192x168."
         )

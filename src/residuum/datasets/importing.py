@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from residuum.datasets.base import DataSet, Samples, Source
-from residuum.datasets.store import Located, Shape, _move, _read_in_its_size, _unpack, load
+from residuum.datasets.store import Located, Shape, move, read_in_its_size, read_located, unpack
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
@@ -47,7 +47,7 @@ def import_copy(dataset: DataSet, path: Path, home: Path, *, force: bool = False
             if taken and not force:
                 raise DataError(f"{target} holds {', '.join(taken)} already. Use --force to replace it.")
             for entry in staged:
-                _move(entry, target / entry.name)
+                move(entry, target / entry.name)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     except OSError as error:
@@ -72,14 +72,17 @@ def _staged(dataset: DataSet, path: Path, stage: Path) -> tuple[list[Path], Samp
             copied.append(folder / name)
         present, _ = source.search(folder, shape)
         try:
-            return copied, _read_in_its_size(dataset, Located(source, present, shape))
+            # A name that states a size must not be given to images of another one.
+            read = read_located if source.names[0][0] != source.spellings(shape)[0][0] else read_in_its_size
+            return copied, read(dataset, Located(source, present, shape))
         except DataError as error:
             errors.append(str(error).replace(str(folder), str(path if path.is_dir() else path.parent)))
             shutil.rmtree(folder)
     layouts = "\n".join(f"  - {source.layout}" for source in dataset.sources)
     reasons = "".join(f"\n{error}" for error in dict.fromkeys(errors))
     raise DataFormatError(
-        f"{path} is not a copy of '{dataset.name}' that can be imported.{reasons}\nExpected one of:\n{layouts}"
+        f"{path} is not a copy of '{dataset.name}' that can be imported.{reasons}\n"
+        f"Expected one of:\n{layouts}"
     )
 
 
@@ -96,15 +99,17 @@ def _candidates(
     for source in dataset.sources:
         if len(source.names) != 1 or source.find is not None:
             continue
-        for shape in shapes:
-            options = source.spellings(shape)[0]
+        named = {
+            source.spellings(shape)[0]: shape for shape in reversed(shapes)
+        }  # once when size is not named
+        for options, shape in reversed(named.items()):
             if path.name in options:
                 yield source, [(path, path.name)], shape
             elif path.name.lower().endswith(_suffix(options[0])):
                 yield source, [(path, options[0])], shape
     if path.name.lower().endswith(_ARCHIVES):
         try:
-            _unpack(path, scratch)
+            unpack(path, scratch)
         except DataError as error:
             errors.append(str(error))
             return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from residuum.datasets.archives import safe_extract
-from residuum.datasets.base import DataSet, RemoteFile, Samples, Source, check_counts
+from residuum.datasets.base import DataSet, RemoteFile, Samples, Source, WrongSizeError, check_counts
 from residuum.datasets.download import Policy, Progress, check_file, download, file_hash, locked
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
 
@@ -77,13 +77,14 @@ def _checked_shape(dataset: DataSet, image_shape: Shape | None) -> Shape | None:
     valid = len(image_shape) == 2 and all(isinstance(side, int) and side > 0 for side in image_shape)
     if not valid:
         raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be (height, width). Got {image_shape!r} instead."
+            f"The 'image_shape' parameter of load_dataset must be (height, width). "
+            f"Got {image_shape!r} instead."
         )
     only = dataset.expected.image_shapes
     if dataset.image_shape is None and only is not None and tuple(image_shape) not in only:
         raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be None or {only[0]} for '{dataset.name}', which "
-            f"comes in one size. Got {image_shape!r} instead."
+            f"The 'image_shape' parameter of load_dataset must be None or {only[0]} for '{dataset.name}', "
+            f"which comes in one size. Got {image_shape!r} instead."
         )
     return (image_shape[0], image_shape[1])
 
@@ -161,7 +162,7 @@ def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
                 if problem:
                     raise DataFormatError(f"{path}: {problem}. Remove it and get it again.")
                 checked.append(path.name)
-        samples = _read_in_its_size(dataset, found)
+        samples = read_in_its_size(dataset, found)
         reports.append(
             {
                 "source": samples.source,
@@ -177,18 +178,16 @@ def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
     return {"name": dataset.name, "copies": reports}
 
 
-def _read_in_its_size(dataset: DataSet, found: Located) -> Samples:
+def read_in_its_size(dataset: DataSet, found: Located) -> Samples:
     """Read a copy in the first known size that it has: MATLAB copies come in one size each."""
     shapes = dict.fromkeys((found.image_shape, *dataset.other_shapes))
     errors = []
     for shape in shapes:
         try:
             return read_located(dataset, dataclasses.replace(found, image_shape=shape))
-        except DataFormatError as error:
+        except WrongSizeError as error:
             errors.append(error)
-            if "asked for" not in str(error):
-                break
-    raise errors[-1]
+    raise errors[0]
 
 
 def fetch(
@@ -286,20 +285,20 @@ def _read_group(dataset: DataSet, group: tuple[RemoteFile, ...], folder: Path) -
     try:
         for remote in archives:
             assert remote.unpack_to is not None
-            _unpack(folder / remote.name, scratch / remote.unpack_to)
+            unpack(folder / remote.name, scratch / remote.unpack_to)
         found = next(_complete(dataset, scratch), None)
         if found is None:
             raise DataFormatError(f"{dataset.name}: the archive does not hold what its owner distributes.")
         read_located(dataset, found)
         for remote in archives:
             assert remote.unpack_to is not None
-            _move(scratch / remote.unpack_to, folder / remote.unpack_to)
+            move(scratch / remote.unpack_to, folder / remote.unpack_to)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return load(dataset, folder.parent)
 
 
-def _unpack(archive: Path, target: Path) -> None:
+def unpack(archive: Path, target: Path) -> None:
     """Extract, without the single folder that most archives wrap their content in."""
     safe_extract(archive, target)
     inner = list(target.iterdir())
@@ -334,7 +333,7 @@ def _atomic_text(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
-def _move(entry: Path, target: Path) -> None:
+def move(entry: Path, target: Path) -> None:
     """Rename `entry` to `target`, which it replaces."""
     if target.is_dir():
         old = Path(tempfile.mkdtemp(dir=target.parent, prefix=".old-"))

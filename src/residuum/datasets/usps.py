@@ -67,15 +67,15 @@ def _merged(path: Path, values: Array, labels: Array) -> Samples:
     """One matrix with the 7,291 training samples first, as the copies with variables fea, gnd have it."""
     if values.shape != (N_ALL, SIDE * SIDE) or labels.size != N_ALL:
         raise DataFormatError(
-            f"{path}: expected {N_ALL} samples of {SIDE * SIDE} values, got {values.shape} with {labels.size} "
-            "labels. Other collections named USPS (usps_all, usps_resampled) are different data sets."
+            f"{path}: expected {N_ALL} samples of {SIDE * SIDE} values, got {values.shape} with "
+            f"{labels.size} labels. Other collections named USPS (usps_all, usps_resampled) are different data sets."
         )
     images, digits = _part(path, values, labels.ravel())
     return Samples("usps", _upright(images, digits), digits, n_train=N_TRAIN)
 
 
 def _upright(images: Array, digits: Array) -> Array:
-    """Images turned so that the digit 1 stands: MATLAB copies may hold them row by row or column by column."""
+    """Images turned so that the digit 1 stands: copies exist row by row and column by column."""
     one = images[digits == 1].mean(axis=0)
     stands = one.sum(axis=0).var() >= one.sum(axis=1).var()  # its ink fills few columns and many rows
     return images if stands else np.ascontiguousarray(images.transpose(0, 2, 1))
