@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,10 +36,6 @@ def _checked_names(context: click.Context, parameter: click.Parameter, value: An
         if name not in DATASETS:
             raise click.BadParameter(f"{name!r} is not one of {', '.join(DATASETS)}.", context, parameter)
     return value
-
-
-def _name_argument(function: F, **settings: Any) -> F:
-    return click.argument("name", metavar="NAME", callback=_checked_names, **settings)(function)
 
 
 def _names_argument(function: F) -> F:
@@ -132,30 +128,29 @@ def fetch_command(
         click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, {samples.source}")
 
 
-def _progress(quiet: bool) -> AbstractContextManager[Any]:
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """A bar per file on stderr; stdout is for results."""
     if quiet:
-        return nullcontext(None)
+        yield None
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    class Bar(Progress):
-        def __enter__(self) -> Any:  # type: ignore[override]
-            super().__enter__()
-            tasks: dict[str, Any] = {}
-
-            def report(name: str, done: int, total: int | None) -> None:
-                if name not in tasks:
-                    tasks[name] = self.add_task(name, total=total)
-                self.update(tasks[name], completed=done, total=total)
-
-            return report
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    return Bar(*columns, console=Console(stderr=True))
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield report
 
 
 @data.command("import")
-@_name_argument
+@click.argument("name", metavar="NAME", callback=_checked_names)
 @click.argument("path", type=click.Path(path_type=Path))
 @_home_option
 @click.option("--force", is_flag=True, help="Replace what is there under the same name.")

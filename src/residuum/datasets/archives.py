@@ -98,6 +98,7 @@ def _extract_tar(archive: Path, folder: Path, limits: Limits) -> None:
     if not hasattr(tarfile, "data_filter"):
         raise ArchiveError("Safe extraction needs Python 3.11.4 or newer.")
     tally = _Tally(archive, limits)
+    members: list[tarfile.TarInfo] = []
     with _open_stream(archive) as stream, tarfile.open(fileobj=cast(Any, _Stream(stream)), mode="r:") as tar:
         for member in tar:
             if member.name == "." and member.isdir():
@@ -111,9 +112,11 @@ def _extract_tar(archive: Path, folder: Path, limits: Limits) -> None:
             if member.issparse():
                 raise ArchiveError(f"{archive}: the member {member.name!r} is a sparse file. Not extracted.")
             tally.add(member.name, member.size)
+            members.append(member)
+        if not members:
+            raise ArchiveError(f"{archive}: holds nothing.")
+        for member in members:  # a second pass, so that a refused archive never touches the disk
             tar.extract(member, folder, filter="data")
-    if tally.n_members == 0:
-        raise ArchiveError(f"{archive}: holds nothing.")
 
 
 def _open_stream(archive: Path) -> IO[bytes]:

@@ -68,7 +68,7 @@ def _merged(path: Path, values: Array, labels: Array) -> Samples:
     if values.shape != (N_ALL, SIDE * SIDE) or labels.size != N_ALL:
         raise DataFormatError(
             f"{path}: expected {N_ALL} samples of {SIDE * SIDE} values, got {values.shape} with "
-            f"{labels.size} labels. Other collections named USPS (usps_all, usps_resampled) are different data sets."
+            f"{labels.size} labels. Collections such as usps_all and usps_resampled are different data sets."
         )
     images, digits = _part(path, values, labels.ravel())
     return Samples("usps", _upright(images, digits), digits, n_train=N_TRAIN)
