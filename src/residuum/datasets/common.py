@@ -71,4 +71,5 @@ def to_unit_range(path: Path, values: Array) -> npt.NDArray[np.float32]:
 def column_major(columns: Array, shape: tuple[int, int]) -> Array:
     """Images (n, height, width) from a MATLAB matrix with one image per column, ``image(:)``."""
     height, width = shape
-    return columns.T.reshape(-1, width, height).transpose(0, 2, 1)  # image(:) runs down the columns
+    # image(:) runs down the columns of an image
+    return np.ascontiguousarray(columns.T.reshape(-1, width, height).transpose(0, 2, 1))

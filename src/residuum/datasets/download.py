@@ -34,7 +34,7 @@ _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an
 class Policy:
     """How patient a download is."""
 
-    timeout: float = 30.0  # seconds without enough bytes
+    timeout: float = 15.0  # seconds without enough bytes; one more try, so 30 s at most per address
     attempts: int = 3  # per address
     backoff: float = 1.0  # seconds before the second attempt, doubled each time
     max_wait: float = 30.0  # a server that asks for a longer pause is left for the next address
@@ -45,9 +45,11 @@ class Policy:
 class _Failure(Exception):
     """One attempt failed; with `restart`, what has arrived so far is of no use."""
 
-    def __init__(self, reason: str, *, wait: float | None = None, restart: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, wait: float | None = None, restart: bool = False, stalled: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.wait, self.restart = wait, restart
+        self.wait, self.restart, self.stalled = wait, restart, stalled
 
 
 class _NextAddress(_Failure):
@@ -150,7 +152,7 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
                 failures.append(f"{url}: {failure}")
                 if failure.restart:
                     part.unlink(missing_ok=True)
-                if isinstance(failure, _NextAddress):
+                if isinstance(failure, _NextAddress) or (failure.stalled and attempt > 0):
                     break
                 if attempt + 1 < policy.attempts:
                     time.sleep(policy.backoff * 2**attempt if failure.wait is None else failure.wait)
@@ -207,7 +209,8 @@ def _copy(
             chunk = response.read1(_CHUNK)
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
-            raise _TryAgain(f"the connection broke after {have} bytes: {reason}") from error
+            stalled = isinstance(error, TimeoutError)
+            raise _TryAgain(f"the connection broke after {have} bytes: {reason}", stalled=stalled) from error
         if not chunk:
             return have
         have += len(chunk)
@@ -219,7 +222,7 @@ def _copy(
         now = time.monotonic()
         if now - window_start > policy.timeout:
             if window_bytes < policy.min_bytes_per_timeout:
-                raise _TryAgain(f"stalled: {window_bytes} bytes in {policy.timeout:g} s")
+                raise _TryAgain(f"stalled: {window_bytes} bytes in {policy.timeout:g} s", stalled=True)
             window_start, window_bytes = now, 0
 
 
@@ -237,7 +240,8 @@ def _open(url: str, start: int, policy: Policy) -> Any:
             raise _judged(error, start, policy) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise _TryAgain(f"no answer: {reason or type(error).__name__}") from error
+        stalled = isinstance(reason, TimeoutError)
+        raise _TryAgain(f"no answer: {reason or type(error).__name__}", stalled=stalled) from error
 
 
 def _opener() -> urllib.request.OpenerDirector:

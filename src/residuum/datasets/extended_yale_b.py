@@ -110,7 +110,7 @@ def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> S
         raise DataFormatError(
             f"{path}: expected grey levels 0 to 255, got {columns.min()} to {columns.max()}."
         )
-    images = np.ascontiguousarray(column_major(pixels.astype(np.uint8), _SIDES[len(columns)]))
+    images = column_major(pixels.astype(np.uint8), _SIDES[len(columns)])
     note = "A MATLAB copy does not say which images are marked bad."
     samples = Samples("extended_yale_b", images, _SUBJECTS[number], notes=(note,))
     return _of_size(path, samples, image_shape)

@@ -137,12 +137,14 @@ def read_libsvm(path: Path, n_features: int, *, max_rows: int) -> tuple[Array, A
     with reading(path, "a LIBSVM file"), open_compressed(path) as stream:
         for number, text in _lines(stream, path):
             label, *pairs = text.split()
-            entries = np.array([pair.split(":") for pair in pairs], dtype=np.float64).reshape(-1, 2)
-            index = entries[:, 0].astype(np.int64)
+            if text.count(":") != len(pairs) or ":" in label:
+                raise DataFormatError(f"{path}, line {number}: expected 'label index:value index:value ...'.")
+            entries = np.array([float(word) for word in ":".join(pairs).split(":")] if pairs else [])
+            index = entries[0::2].astype(np.int64)
             if len(index) and (index[0] < 1 or index[-1] > n_features or (np.diff(index) <= 0).any()):
                 raise DataFormatError(f"{path}, line {number}: indices must rise within 1..{n_features}.")
             row = np.zeros(n_features, dtype=np.float32)
-            row[index - 1] = entries[:, 1]
+            row[index - 1] = entries[1::2]
             rows.append(row)
             labels.append(float(label))
             _check_rows(path, len(rows), max_rows)
@@ -202,7 +204,7 @@ def read_arff(
                 )
             with np.errstate(invalid="ignore"):
                 values.append(table[:, :-1].astype(dtype))
-            labels.append(table[:, -1])
+            labels.append(table[:, -1].copy())  # a view would keep the whole block
             if np.dtype(dtype).kind in "iu" and not np.array_equal(values[-1], table[:, :-1]):
                 raise DataFormatError(f"{path}: expected values of type {np.dtype(dtype)}, got others.")
     _check_rows(path, n_rows, max_rows)
