@@ -6,6 +6,7 @@ interval [i H / h, (i + 1) H / h), normalised to sum 1: ``out = R image C'``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from residuum.errors import UsageError
 
 
+@lru_cache(maxsize=16)
 def overlap(n_in: int, n_out: int) -> npt.NDArray[np.float64]:
     """Averaging matrix of shape (n_out, n_in); rows sum to 1."""
     edges = np.arange(n_out + 1) * (n_in / n_out)

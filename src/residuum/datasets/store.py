@@ -289,13 +289,13 @@ def _read_group(dataset: DataSet, group: tuple[RemoteFile, ...], folder: Path) -
         found = next(_complete(dataset, scratch), None)
         if found is None:
             raise DataFormatError(f"{dataset.name}: the archive does not hold what its owner distributes.")
-        read_located(dataset, found)
+        samples = read_located(dataset, found)
         for remote in archives:
             assert remote.unpack_to is not None
             move(scratch / remote.unpack_to, folder / remote.unpack_to)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return load(dataset, folder.parent)
+    return dataclasses.replace(samples, source=samples.source.replace(str(scratch), str(folder)))
 
 
 def unpack(archive: Path, target: Path) -> None:
