@@ -180,7 +180,7 @@ def test_zip_with_a_huge_directory_is_refused_before_it_is_read(box: Path) -> No
 def test_forged_tar_header_cannot_ask_for_gigabytes(box: Path) -> None:
     info = member("././@LongLink", tarfile.GNUTYPE_LONGNAME, size=3 * 2**30)
     (box / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
-    assert_refused(box / "a.tar", box, match="at once|cannot be extracted")
+    assert_refused(box / "a.tar", box, match="at once")
 
 
 @pytest.mark.parametrize("suffix", ["zip", "tar", "tar.gz"])
@@ -202,7 +202,7 @@ def test_encrypted_zip_is_refused(box: Path) -> None:
     content = bytearray(archive.read_bytes())
     content[content.find(b"PK\x01\x02") + 8] |= 1
     archive.write_bytes(content)
-    assert_refused(archive, box, match="encrypted")
+    assert_refused(archive, box, match="is encrypted. Not")
 
 
 def test_lying_zip_size_is_refused(box: Path) -> None:

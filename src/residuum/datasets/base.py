@@ -147,7 +147,16 @@ class Source:
         self, folder: Path, image_shape: tuple[int, int] | None = None
     ) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         """Entries present in `folder`, and the preferred names of those that are missing."""
-        names = self.spellings(image_shape)
+        try:
+            return self._search(folder, self.spellings(image_shape))
+        except PermissionError as error:
+            raise DataError(
+                f"Cannot look into {folder}: {error.strerror}. Choose another data home."
+            ) from error
+
+    def _search(
+        self, folder: Path, names: tuple[tuple[str, ...], ...]
+    ) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         if self.find is not None:
             found = self.find(folder)
             return (found, ()) if found else ((), tuple(options[0] for options in names))
