@@ -638,6 +638,15 @@ def test_hostile_npz(header: str, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
+def test_npz_that_holds_less_than_it_declares(tmp_path: Path) -> None:
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (200000,), }"
+    path = write_zip(tmp_path / "a.npz", x=npy_bytes(header) + b"12345")
+    with pytest.raises(
+        DataFormatError, match=r"declares \(200000,\) of uint8, 200000 bytes; the file holds 5 "
+    ):
+        read_npz(path, ("x",))
+
+
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "usps.npz", x_train=np.array([{}], dtype=object), y_train=[0], x_test=[0], y_test=[0])
     with pytest.raises(DataFormatError, match="expected numbers"):

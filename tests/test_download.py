@@ -299,6 +299,12 @@ def test_correct_file_is_not_fetched_again_and_a_damaged_one_is(
     assert_good(tmp_path)
 
 
+def test_endless_answer_is_cut_off(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="the server sends more"):
+        download(remote(server, "endless"), tmp_path, policy=QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_http_is_fetched(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="only http"):
         download(RemoteFile(NAME, ("file:///etc/hostname",)), tmp_path, policy=QUICK)
