@@ -16,13 +16,15 @@ import warnings
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from residuum import CRC, CROC, NRC, NSC, ProCRC, SoftNRC
+from residuum import CRC, CROC, NRC, NSC, ProCRC
 
 
 def mixtures(n_samples: int, n_features: int, n_classes: int, seed: int):
     """Samples of each class are non-negative mixtures of the parts of that class, plus noise."""
     parts = np.random.default_rng(0)
-    bank = parts.exponential(size=(n_classes, 20, n_features)) * (parts.random((n_classes, 20, n_features)) < 0.2)
+    bank = parts.exponential(size=(n_classes, 20, n_features)) * (
+        parts.random((n_classes, 20, n_features)) < 0.2
+    )
     rng = np.random.default_rng(seed)
     labels = np.arange(n_samples) % n_classes
     weights = rng.exponential(size=(n_samples, 20)) ** 2
@@ -49,7 +51,13 @@ def extra_memory(function) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("features", 500), ("atoms", 3000), ("queries", 2000), ("repeats", 5), ("threads", 2)):
+    for name, default in (
+        ("features", 500),
+        ("atoms", 3000),
+        ("queries", 2000),
+        ("repeats", 5),
+        ("threads", 2),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     X, y = mixtures(args.atoms, args.features, 10, seed=1)
@@ -60,8 +68,8 @@ def main() -> None:
         "CROC": CROC(),
         "ProCRC": ProCRC(),
         "NRC (ADMM, T=5)": NRC(),
-        #"SoftNRC (gap 1e-6)": SoftNRC(tol=1e-6),
-        #"SoftNRC (gap 1e-10)": SoftNRC(tol=1e-10),
+        "SoftNRC (gap 1e-6)": SoftNRC(tol=1e-6),
+        "SoftNRC (gap 1e-10)": SoftNRC(tol=1e-10),
     }
     warnings.simplefilter("ignore")
     with threadpool_limits(args.threads):
@@ -79,7 +87,8 @@ def main() -> None:
             memory = extra_memory(lambda f=fitted: f.predict(Q))
             accuracy = np.mean(fitted.predict(Q) == truth)
             print(
-                f"{name:22} {row[0] / gemm:8.1f} {row[1] / gemm:8.1f} {row[0] / row[1]:8.2f} {memory:7.0f} {accuracy:9.3f}",
+                f"{name:22} {row[0] / gemm:8.1f} {row[1] / gemm:8.1f} {row[0] / row[1]:8.2f}"
+                f" {memory:7.0f} {accuracy:9.3f}",
                 flush=True,
             )
 

@@ -116,7 +116,9 @@ def test_scaling_permuting_rotating_change_nothing(classifier, kind):
         warnings.simplefilter("ignore")
         plain = clone(classifier).fit(case.samples, case.labels)
         labels, codes = plain.predict(case.queries), _by_sample(plain, case.queries)
-        scaled = clone(classifier).fit(case.samples * rng.uniform(0.1, 9, (len(case.samples), 1)), case.labels)
+        scaled = clone(classifier).fit(
+            case.samples * rng.uniform(0.1, 9, (len(case.samples), 1)), case.labels
+        )
         permuted = clone(classifier).fit(case.samples[order], case.labels[order])
         rotated = clone(classifier).fit(case.samples @ rotation, case.labels)
         np.testing.assert_array_equal(scaled.predict(7 * case.queries), labels)
@@ -211,7 +213,7 @@ def test_inputs_are_read_only_and_stay_as_they_were(classifier, digits):
 
 
 def test_float32_stays_float32(classifier, digits):
-    X, y, Q, truth = digits
+    X, y, Q, _ = digits
     wide, narrow = clone(classifier).fit(X, y), clone(classifier).fit(X.astype(np.float32), y)
     assert narrow.residuals(Q.astype(np.float32)).dtype == np.float32
     assert narrow.dictionary_.atoms.dtype == np.float32
@@ -337,7 +339,9 @@ def test_reconstruct_is_in_the_units_of_the_query(classifier, digits, scale):
     X, y, Q, _ = digits
     fitted = classifier.fit(X, y)
     Q = Q * scale
-    expected = (_dense(fitted.encode(Q)) @ fitted.dictionary_.atoms) * np.linalg.norm(Q / scale, axis=1)[:, None]
+    expected = (_dense(fitted.encode(Q)) @ fitted.dictionary_.atoms) * np.linalg.norm(Q / scale, axis=1)[
+        :, None
+    ]
     np.testing.assert_allclose(fitted.reconstruct(Q) / scale, expected, rtol=1e-9, atol=1e-9)
 
 

@@ -83,7 +83,10 @@ def test_violation_is_the_kkt_violation_of_nnls():
 def test_gap_bounds_the_distance_to_the_minimum(kind):
     case = make_case(kind)
     if kind == "zero_query":
-        case.samples, case.queries = np.abs(case.samples), np.abs(case.queries)  # an interior direction exists
+        case.samples, case.queries = (
+            np.abs(case.samples),
+            np.abs(case.queries),
+        )  # an interior direction exists
     X, Y = case.dictionary.atoms.T, case.unit_queries
     rng = np.random.default_rng(6)
     minima = {

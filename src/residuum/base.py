@@ -25,13 +25,13 @@ NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 RULE = StrOptions(set(RULES))
 
-# Entries of the codes of one block of queries: large enough for the matrix products, small enough for the
-# cache and for memory, whatever the number of queries.
-BLOCK_ENTRIES = 2**20
-
 
 class Solver(Protocol):
     """What the classifiers ask of a solver."""
+
+    # Entries of the codes of one block of queries: large enough for the matrix products, small enough for
+    # the cache and for memory, whatever the number of queries.
+    block_entries: int
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query."""
@@ -212,7 +212,7 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
     def _blocks(self, X: Any) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.atoms.dtype)
-        rows = max(128, BLOCK_ENTRIES // self.dictionary_.n_atoms)
+        rows = max(128, self.solver_.block_entries // self.dictionary_.n_atoms)
         n_zero = 0
         for first in range(0, len(X), rows):
             unit, scale, norm = unit_rows(X[first : first + rows])

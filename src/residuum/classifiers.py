@@ -7,7 +7,7 @@ atoms), ``solver_`` (prepared for the dictionary) and ``n_features_in_``.
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from residuum.base import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, RULE, Representa
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.rules import class_distances, class_energies
-from residuum.solvers import ADMM, ClosedForm
+from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
 
 
 class NSC(RepresentationClassifier):
@@ -59,8 +59,12 @@ class SRC(RepresentationClassifier):
         Weight of the 1-norm. The code is zero from ``2*max|X'y|`` on, at most 2.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
-    tol : float, default=1e-6
-        Tolerance of the solver.
+    positive : bool, default=False
+        Whether only non-negative coefficients are allowed.
+    tol : float, default=1e-10
+        Largest violation of the optimality conditions.
+    n_jobs : int or None, default=None
+        Threads; None follows joblib's configuration and OMP_NUM_THREADS.
 
     Examples
     --------
@@ -73,17 +77,29 @@ class SRC(RepresentationClassifier):
     _parameter_constraints = {
         "l1": [POSITIVE],
         "rule": [RULE],
+        "positive": ["boolean"],
         "tol": [POSITIVE],
+        "n_jobs": [Integral, None],
     }
 
-    def __init__(self, *, l1: float = 0.01, rule: str = "residual", tol: float = 1e-6) -> None:
+    def __init__(
+        self,
+        *,
+        l1: float = 0.01,
+        rule: str = "residual",
+        positive: bool = False,
+        tol: float = 1e-10,
+        n_jobs: int | None = None,
+    ) -> None:
         self.l1 = l1
         self.rule = rule
+        self.positive = positive
         self.tol = tol
+        self.n_jobs = n_jobs
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
-        problem = CodingProblem(l1=self.l1)
-        return ADMM(problem, dictionary, rho=0.1, tol=self.tol, max_iter=10_000)
+        problem = CodingProblem(l1=self.l1, neg_weight=math.inf if self.positive else 0.0)
+        return ActiveSet(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
 
 
 class CRC(RepresentationClassifier):
@@ -209,12 +225,13 @@ class ProCRC(RepresentationClassifier):
         self.per_class = per_class
         self.rule = rule
 
-    def _make_solver(self, dictionary: Dictionary) -> Solver:
-        n_classes = dictionary.n_classes
+    def problem(self, n_classes: int) -> CodingProblem:
+        """``sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2`` put into the common form."""
         gamma = self.gamma / n_classes if self.per_class else self.gamma
-        # sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2
-        problem = CodingProblem(shared=1 + gamma * (n_classes - 2), classwise=gamma, l2=self.l2)
-        return ClosedForm(problem, dictionary)
+        return CodingProblem(shared=1 + gamma * (n_classes - 2), classwise=gamma, l2=self.l2)
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        return ClosedForm(self.problem(dictionary.n_classes), dictionary)
 
 
 class NRC(RepresentationClassifier):
@@ -230,17 +247,20 @@ class NRC(RepresentationClassifier):
 
     Parameters
     ----------
-    solver : {"admm"}, default="admm"
-        "admm" is Algorithm 2 of the paper.
+    solver : {"admm", "exact"}, default="admm"
+        "admm" is Algorithm 2 of the paper; "exact" finds the minimiser, with a certificate.
     rho : float, default=1.0
         Penalty parameter of ADMM.
     max_iter : int, default=5
         Steps of ADMM.
     tol : float or None, default=None
-        None makes exactly max_iter steps, as published. A number stops each query once the paper's three
-        convergence conditions hold to tol, and then max_iter is the most steps allowed.
+        For ADMM, None makes exactly max_iter steps, as published; a number stops each query once the paper's
+        three convergence conditions hold to tol, and then max_iter is the most steps allowed. For the exact
+        solver, the largest KKT violation; None is 1e-10.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
+    n_jobs : int or None, default=None
+        Threads of the exact solver; None follows joblib's configuration and OMP_NUM_THREADS.
 
     Examples
     --------
@@ -250,11 +270,12 @@ class NRC(RepresentationClassifier):
     """
 
     _parameter_constraints = {
-        "solver": [StrOptions({"admm"})],
+        "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
         "tol": [POSITIVE, None],
         "rule": [RULE],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -265,16 +286,20 @@ class NRC(RepresentationClassifier):
         max_iter: int = 5,
         tol: float | None = None,
         rule: str = "residual",
+        n_jobs: int | None = None,
     ) -> None:
         self.solver = solver
         self.rho = rho
         self.max_iter = max_iter
         self.tol = tol
         self.rule = rule
+        self.n_jobs = n_jobs
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         self.n_iter_ = self.max_iter
         problem = CodingProblem(neg_weight=math.inf)
+        if self.solver == "exact":
+            return ActiveSet(problem, dictionary, tol=self.tol or 1e-10, n_jobs=self.n_jobs)
         return ADMM(problem, dictionary, rho=self.rho, max_iter=self.max_iter, tol=self.tol)
 
 
@@ -292,8 +317,10 @@ class SoftNRC(RepresentationClassifier):
         Extra price of negative coefficients, from 0 to inf.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
-    tol : float, default=1e-6
-        Tolerance of the solver.
+    tol : float, default=1e-10
+        Largest relative duality gap of a code; float32 data reaches 1e-6.
+    n_jobs : int or None, default=None
+        Threads; None follows joblib's configuration and OMP_NUM_THREADS.
 
     Examples
     --------
@@ -307,6 +334,7 @@ class SoftNRC(RepresentationClassifier):
         "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
         "rule": [RULE],
         "tol": [POSITIVE],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -315,16 +343,18 @@ class SoftNRC(RepresentationClassifier):
         l2: float = 0.01,
         neg_weight: float = 1.0,
         rule: str = "residual",
-        tol: float = 1e-6,
+        tol: float = 1e-10,
+        n_jobs: int | None = None,
     ) -> None:
         self.l2 = l2
         self.neg_weight = neg_weight
         self.rule = rule
         self.tol = tol
+        self.n_jobs = n_jobs
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l2=self.l2, neg_weight=self.neg_weight)
-        return ADMM(problem, dictionary, rho=0.2, tol=self.tol, max_iter=10_000)
+        return soft_solver(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
 
 
 def _ridge(l2: float | None, dictionary: Dictionary) -> float:

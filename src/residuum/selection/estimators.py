@@ -1,9 +1,9 @@
 """NRCCV, SoftNRCCV, SRCCV, CRCCV, CROCCV, ProCRCCV and NSCCV.
 
 Grids that are not given scale with the number of training samples N, because the eigenvalues of ``X'X`` do.
-Candidates are listed from the simplest to the most complex, and the first of those with the best mean score is
-chosen: the larger ridge or penalty, the fewer steps, the smaller price of negative coefficients, the earlier
-rule.
+Candidates are listed from the simplest to the most complex, and the first of those with the best mean score
+is chosen: the larger ridge or penalty, the fewer steps, the smaller price of negative coefficients, the
+earlier rule.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
-from numbers import Integral
 
 from residuum.base import dense
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
@@ -24,7 +23,6 @@ from residuum.rules import RULES, class_distances
 from residuum.selection.base import Candidate, GridSelector
 from residuum.selection.folds import Fold
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
-from residuum.solvers.quadratic import QuadraticInverse
 
 _GRID: dict[str, list[Any]] = {
     "cv": ["cv_object"],
@@ -35,13 +33,15 @@ _VALUES = ["array-like", None]
 _RULES = ["array-like"]
 
 
-def _grid(owner: GridSelector, name: str, default: Sequence[float], *, largest_first: bool = True) -> list[Any]:
+def _grid(
+    owner: GridSelector, name: str, default: Sequence[float], *, largest_first: bool = True
+) -> list[Any]:
     values = getattr(owner, name)
     values = list(default if values is None else values)
     if not values or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
         raise ValueError(
-            f"The {name!r} parameter of {type(owner).__name__} must be a non-empty list of non-negative numbers. "
-            f"Got {getattr(owner, name)!r} instead."
+            f"The {name!r} parameter of {type(owner).__name__} must be a non-empty list of non-negative "
+            f"numbers. Got {getattr(owner, name)!r} instead."
         )
     return sorted((v.item() if isinstance(v, np.number) else v for v in values), reverse=largest_first)
 
@@ -68,8 +68,8 @@ def _grouped(candidates: list[Candidate], *names: str) -> dict[tuple[Any, ...], 
 class NRCCV(GridSelector):
     """`NRC` with rho, the number of steps T and the rule chosen by cross-validation, or its exact optimum.
 
-    One run of ADMM yields every T, every rule reads the same codes, and one decomposition per fold serves every
-    rho.
+    One run of ADMM yields every T, every rule reads the same codes, and one decomposition per fold serves
+    every rho.
 
     Parameters
     ----------
@@ -239,8 +239,8 @@ class SRCCV(GridSelector):
     Parameters
     ----------
     l1s : array-like or None, default=None
-        Weights of the 1-norm; None is 0.3, 0.1, 0.03, 0.01, 0.003, 0.001: they do not scale with N, because an
-        l1 of ``2*max|X'y| <= 2`` makes every code zero whatever N is.
+        Weights of the 1-norm; None is 0.3, 0.1, 0.03, 0.01, 0.003, 0.001: they do not scale with N, because
+        an l1 of ``2*max|X'y| <= 2`` makes every code zero whatever N is.
     rules : list of str, default=("residual",)
         Decision rules.
     cv, scoring, n_jobs
@@ -372,7 +372,8 @@ class CROCCV(GridSelector):
         l2s = _grid(self, "l2s", np.geomspace(1e-6, 10, 8) * n_samples / 700)
         weights = _grid(self, "weights", np.linspace(0, 1, 11).round(1))
         return [
-            {"l2": l2, "weight": weight, "subspace_l2": self.subspace_l2} for l2, weight in product(l2s, weights)
+            {"l2": l2, "weight": weight, "subspace_l2": self.subspace_l2}
+            for l2, weight in product(l2s, weights)
         ]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
@@ -390,9 +391,12 @@ class CROCCV(GridSelector):
                     mixture = (1 - weight) * alone + weight * together
                     return np.divide(mixture, energies, out=np.full_like(mixture, np.inf), where=energies > 0)
 
-                def direct(rows: np.ndarray, codes: Any = codes, energies: Any = energies, mixed: Any = mixed) -> Any:
+                def direct(
+                    rows: np.ndarray, codes: Any = codes, energies: Any = energies, mixed: Any = mixed
+                ) -> Any:
                     squares = [
-                        class_distances(fold.dictionary, fold.queries[rows], c[rows]) ** 2 for c in (own, codes)
+                        class_distances(fold.dictionary, fold.queries[rows], c[rows]) ** 2
+                        for c in (own, codes)
                     ]
                     return mixed(*squares, energies[rows])
 

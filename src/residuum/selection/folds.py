@@ -91,6 +91,10 @@ class Fold:
         """Class scores by the rule as the classifiers apply it."""
         return RULES[rule](self.dictionary, self.queries[rows], codes[rows])
 
+    def settled(self, codes: Any, rule: str) -> FloatArray:
+        """Class scores of sparse codes, whose rules cost little as they are."""
+        return settle_ties(self.direct(codes, rule))
+
     @staticmethod
     def recheck(scores: FloatArray, direct: Callable[[np.ndarray], FloatArray]) -> FloatArray:
         """Replace the rows whose two smallest scores are too close to call by ``direct(rows)``."""

@@ -55,6 +55,8 @@ class ADMM:
         ``||c - z||``, ``||c - c_old||`` and ``||z - z_old||`` (2-norms) are all at most tol.
     """
 
+    block_entries = 2**20
+
     def __init__(
         self,
         problem: CodingProblem,

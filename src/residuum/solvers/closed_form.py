@@ -16,6 +16,8 @@ class ClosedForm:
     The linear map from query to code is computed once; coding is one matrix product.
     """
 
+    block_entries = 2**20
+
     def __init__(self, problem: CodingProblem, dictionary: Dictionary) -> None:
         if not problem.is_linear or problem.l2 <= 0:
             raise ValueError(

@@ -1,0 +1,72 @@
+"""``min_c ||y - Xc||^2 + l2*||c||^2 + neg_weight*||min(c, 0)||^2`` for any neg_weight from 0 to inf."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.problem import CodingProblem
+from residuum.solvers.base import Solution
+from residuum.solvers.closed_form import ClosedForm
+from residuum.solvers.exact import ActiveSet
+
+
+class Newton:
+    """Semismooth Newton steps on the signs of the code, for l2 > 0 and 0 <= neg_weight < inf.
+
+    Parameters
+    ----------
+    problem, dictionary
+        What is minimised, and over which atoms.
+    tol : float
+        Relative duality gap that every query has to reach.
+    n_jobs : int or None
+        Threads; None follows joblib's configuration.
+    """
+
+    block_entries = 2**23
+
+    def __init__(
+        self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
+    ) -> None:
+        plain = problem.shared == 1 and not problem.classwise and not problem.l1
+        if not plain or problem.l2 <= 0 or math.isinf(problem.neg_weight):
+            raise ValueError(
+                "The Newton solver needs shared=1, classwise=0, l1=0, l2 > 0 and a finite neg_weight. "
+                f"Got {problem} instead. Use the solver 'admm' or 'exact'."
+            )
+        self.problem, self.dictionary = problem, dictionary
+        self.tol, self.n_jobs = tol, n_jobs
+
+    @cached_property
+    def _prepared(self) -> Any:
+        from residuum.solvers.newton import prepare_newton
+
+        return prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+
+    def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
+        """Code every query; the certificate comes for free."""
+        from residuum.solvers.newton import solve_newton
+
+        return solve_newton(
+            self.dictionary.atoms,
+            queries,
+            l2=self.problem.l2,
+            neg_weight=self.problem.neg_weight,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            prepared=self._prepared,
+        )
+
+
+def soft_solver(
+    problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
+) -> ClosedForm | ActiveSet | Newton:
+    """The quickest solver for a problem on the line from collaborative to non-negative codes."""
+    if problem.neg_weight == 0:
+        return ClosedForm(problem, dictionary)
+    if math.isinf(problem.neg_weight):
+        return ActiveSet(problem, dictionary, n_jobs=n_jobs)
+    return Newton(problem, dictionary, tol=tol, n_jobs=n_jobs)
