@@ -14,16 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ._newton_exact import newton_exact
-from ._newton_kernels import admm_update, solve_rows
+from ._newton_kernels import admm_update, cg_update, improve_dense, solve_rows
 
 Array = npt.NDArray[np.float64]
 
+Rows = npt.NDArray[np.int64]
+
 _ADMM_STEPS = 5
 _ADMM_RELAX = 1.7
-_LOCAL_CAP = 900
-_GRAM_ATOMS = 8000
-_MAX_ROUNDS = 25
-_FACE_STEPS = 8
+_FACE_ADMM_STEPS = 24
+_LOCAL_CAP = 900  # atoms in play for one query; beyond it the gathered products leave the cache
+_GRAM_ATOMS = 8000  # 256 MB
+_MAX_ROUNDS = 12
+_CG_STEPS = 100
+_FIRST_TOL, _SECOND_TOL, _REFINE_TOL, _FACE_TOL = 1e-3, 1e-4, 1e-5, 1e-4
+_POLISH = 1e-9
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,12 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int) -> Bloc
         out.codes[:] = (block * prep.shrink) @ prep.atoms.T / prep.l2
         _certify(prep, block, np.arange(n), out)
         return out
-    left = _fast(prep, block, tol, out) if prep.well_conditioned else np.arange(n)
+    left = np.arange(n)
+    if prep.well_conditioned:
+        linear, state = _admm(prep, block.astype(np.float32), _ADMM_STEPS)
+        few = (state > 0).sum(axis=1) <= _LOCAL_CAP
+        failed = _local(prep, block, linear[few], state[few], tol, left[few], out)
+        left = _faces(prep, block, tol, np.sort(np.concatenate([failed, left[~few]])), out)
     for i in left:
         residual, steps = newton_exact(
             prep.atoms, prep.shrink, block[i], weights=(prep.l2, prep.w_neg, prep.alpha), max_iter=max_iter
@@ -99,40 +109,86 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int) -> Bloc
     return out
 
 
-def _fast(prep: Prepared, block: Array, tol: float, out: BlockSolution) -> npt.NDArray[np.int64]:
-    """Fill ``out`` for the queries that reach the tolerance and return the others."""
-    coarse = block.astype(np.float32)
-    linear, state = _admm(prep, coarse)
+def _local(
+    prep: Prepared, block: Array, linear: Any, state: Any, tol: float, rows: Rows, out: BlockSolution
+) -> Rows:
+    """Solve for the rows by projected conjugate gradients on the atoms in play; return the rows that failed."""
+    coarse = block[rows].astype(np.float32)
     scale = np.abs(linear).max(axis=1).astype(np.float64)
     p = np.maximum(state, 0).astype(np.float64)
-    _improve(prep, coarse, p, np.where(state > 0, linear, np.float32(-1)).astype(np.float64), False, 1e-3)
-    _improve(prep, coarse, p, _price(prep, coarse, p) - prep.alpha * p, True, 1e-4)
-    left = np.arange(len(block))
-    best, stalls = np.full(len(block), np.inf), np.zeros(len(block), np.int64)
-    given_up = []
+    _improve(prep, p, np.where(state > 0, linear, np.float32(-1)).astype(np.float64), False, _FIRST_TOL)
+    _improve(prep, p, _price(prep, coarse, p) - prep.alpha * p, True, _SECOND_TOL)
+    progress = _Progress(prep, tol, rows, scale, out)
     for _ in range(_MAX_ROUNDS):
-        inner = _price(prep, block[left], p)
+        inner = _price(prep, block[progress.left], p)
+        keep = progress.accept(p, inner)
+        p, slack = p[keep], inner[keep] - prep.alpha * p[keep]
+        if not len(p):
+            break
+        _improve(prep, p, slack, True, _REFINE_TOL)
+    return progress.unsolved()
+
+
+def _faces(prep: Prepared, block: Array, tol: float, rows: Rows, out: BlockSolution) -> Rows:
+    """Solve for the rows by Newton steps, conjugate gradients for all at once; return the rows that failed.
+
+    For queries with too many positive atoms to gather their products. More steps of ADMM are worth their price
+    here: a Newton step costs as much as a dozen of them.
+    """
+    linear, state = _admm(prep, block[rows].astype(np.float32), _FACE_ADMM_STEPS)
+    p = np.maximum(state, 0).astype(np.float64)
+    progress = _Progress(prep, tol, rows, np.abs(linear).max(axis=1).astype(np.float64), out)
+    for _ in range(_MAX_ROUNDS):
+        inner = _price(prep, block[progress.left], p)
+        keep = progress.accept(p, inner)
+        p, inner = p[keep], inner[keep]
+        if not len(p):
+            break
+        face = inner > 0
+        dropped = np.where(face, 0, p)
         slack = inner - prep.alpha * p
+        if dropped.any():
+            slack += _product(prep, dropped.astype(np.float32))
+        p = np.where(face, p + _face_cg(prep, face, slack), 0)
+    return progress.unsolved()
+
+
+class _Progress:
+    """Which queries are done, which go on and which no longer improve."""
+
+    def __init__(self, prep: Prepared, tol: float, rows: Rows, scale: Array, out: BlockSolution) -> None:
+        self.prep, self.tol, self.out = prep, tol, out
+        self.left, self.scale = rows, scale
+        self.best = np.full(len(rows), np.inf)
+        self.stalls = np.zeros(len(rows), np.int64)
+        self.given_up: list[Rows] = []
+
+    def accept(self, p: Array, inner: Array) -> npt.NDArray[np.bool_]:
+        """Store the finished among the open queries, given p and X'r; return which remain open."""
+        out, prep = self.out, self.prep
         codes = p + inner / prep.w_neg
         gap, violation = _gap(prep, codes, inner)
-        error = np.where((p > 0) | (slack > 0), np.abs(slack), 0).max(axis=1)
-        done = (gap <= tol) & ((tol > 1e-9) | (error <= 1e-13 * scale[left]))
-        rows = left[done]
+        slack = inner - prep.alpha * p
+        error = np.abs(np.where((p != 0) | (slack > 0), slack, 0)).max(axis=1)
+        # Tight tolerances are polished to rounding, so that codes do not depend on how the batch was split.
+        done = (gap <= self.tol) & ((self.tol > _POLISH) | (error <= np.maximum(3e-11 * prep.alpha, 1e-14 * self.scale)))
+        rows = self.left[done]
         out.codes[rows], out.gap[rows], out.violation[rows] = codes[done], gap[done], violation[done]
-        stalls[left] = np.where(error < 0.5 * best[left], 0, stalls[left] + 1)
-        best[left] = np.minimum(best[left], error)
-        stop = ~done & (stalls[left] >= 3)
-        given_up.append(left[stop])
+        self.stalls = np.where(error < 0.5 * self.best, 0, self.stalls + 1)
+        self.best = np.minimum(self.best, error)
+        stop = ~done & (self.stalls >= 3)
+        self.given_up.append(self.left[stop])
         keep = ~(done | stop)
-        left, p, slack = left[keep], p[keep], slack[keep]
-        if not len(left):
-            break
-        out.n_iter[left] += 1
-        _improve(prep, coarse[left], p, slack, True, 1e-5)
-    return np.sort(np.concatenate([*given_up, left]))
+        self.left, self.scale, self.best = self.left[keep], self.scale[keep], self.best[keep]
+        self.stalls = self.stalls[keep]
+        out.n_iter[self.left] += 1
+        return keep
+
+    def unsolved(self) -> Rows:
+        return np.sort(np.concatenate([*self.given_up, self.left]))
 
 
-def _admm(prep: Prepared, block: Any) -> tuple[Any, Any]:
+def _admm(prep: Prepared, block: Any, steps: int) -> tuple[Any, Any]:
     """Return X'My and the state of a few over-relaxed ADMM steps, whose sign is nearly that of p."""
     rho = np.sqrt(prep.alpha * max(prep.top, prep.alpha))
     beta = prep.alpha + rho
@@ -140,7 +196,7 @@ def _admm(prep: Prepared, block: Any) -> tuple[Any, Any]:
     inverse, shrink = inverse.astype(np.float32), prep.shrink.astype(np.float32)
     linear = (block * shrink) @ prep.atoms32.T
     state, value = np.zeros_like(linear), linear.copy()
-    for _ in range(_ADMM_STEPS):
+    for _ in range(steps):
         product = ((value @ prep.atoms32) * inverse) @ prep.atoms32.T
         admm_update(linear, state, value, product, beta, rho, _ADMM_RELAX)
     return linear, state
@@ -153,42 +209,41 @@ def _price(prep: Prepared, block: Any, p: Any) -> Any:
     return (residuals * prep.shrink.astype(block.dtype)) @ atoms.T
 
 
-def _improve(prep: Prepared, coarse: Any, p: Any, slack: Any, correct: bool, tol: float) -> None:
-    """Reduce the negative gradient ``slack`` at p (or at 0, if not ``correct``) by the factor ``tol``, updating p."""
-    large = np.ones(len(p), np.bool_)
+def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tol: float) -> None:
+    """Reduce the negative gradient ``slack`` at p (or at 0, if not ``correct``) by the factor ``tol``, updating p.
+
+    Rows with too many atoms in play are left as they are, and so will be given up.
+    """
     if prep.gram32 is not None:
-        solve_rows(prep.gram32, prep.alpha, p, slack, correct, tol, 200, _LOCAL_CAP, large)
-    if large.any():
-        rows = np.flatnonzero(large)
-        if not correct:
-            slack = _price(prep, coarse, p) - prep.alpha * p
-        p[rows] = _face_cg(prep, p[rows], slack[rows], max(tol, 1e-3))
+        solve_rows(prep.gram32, prep.alpha, p, slack, correct, tol, _CG_STEPS, _LOCAL_CAP)
+        return
+    root = np.sqrt(prep.shrink).astype(np.float32)
+    for row, negative_gradient in zip(p, slack):
+        chosen = np.flatnonzero((row > 0) | (negative_gradient > 0))
+        if len(chosen) <= _LOCAL_CAP:
+            scaled = prep.atoms32[chosen] * root
+            improve_dense(scaled @ scaled.T, prep.alpha, chosen, row, negative_gradient, correct, tol, _CG_STEPS)
 
 
-def _face_cg(prep: Prepared, p: Any, slack: Any, tol: float) -> Any:
-    """Return p after conjugate gradients for the atoms with p > 0 or slack > 0, all queries at once."""
-    face = (p > 0) | (slack > 0)
+def _product(prep: Prepared, vectors: Any) -> Any:
+    """Return H times each row, H = X'MX."""
+    return ((vectors @ prep.atoms32) * prep.shrink.astype(np.float32)) @ prep.atoms32.T
+
+
+def _face_cg(prep: Prepared, face: npt.NDArray[np.bool_], slack: Array) -> Array:
+    """Return x on each row's face with (H + alpha I) x = slack there, by conjugate gradients for all rows."""
     scale = np.abs(slack).max(axis=1, keepdims=True)
     scale[scale == 0] = 1
     g = np.where(face, slack / scale, 0).astype(np.float32)
     x, d = np.zeros_like(g), g.copy()
-    alpha, shrink = np.float32(prep.alpha), prep.shrink.astype(np.float32)
     size = np.einsum("ij,ij->i", g, g)
-    target = size * np.float32(tol * tol)
-    for _ in range(_FACE_STEPS):
-        hd = ((d @ prep.atoms32) * shrink) @ prep.atoms32.T
-        hd += alpha * d
-        hd *= face
-        curve = np.einsum("ij,ij->i", d, hd)
-        step = np.where(size > target, size / np.where(curve > 0, curve, 1), 0).astype(np.float32)[:, None]
-        x += step * d
-        g -= step * hd
-        new = np.einsum("ij,ij->i", g, g)
-        d = g + (new / np.where(size > 0, size, 1))[:, None] * d
-        size = new
+    target = size * np.float32(_FACE_TOL**2)
+    for _ in range(_CG_STEPS):
+        hd = _product(prep, d)
+        cg_update(face, x, g, d, hd, size, target, np.float32(prep.alpha))
         if (size <= target).all():
             break
-    return np.maximum(p + scale * x, 0)
+    return x * scale
 
 
 def _gap(prep: Prepared, codes: Array, inner: Array) -> tuple[Array, Array]:

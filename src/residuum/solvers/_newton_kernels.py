@@ -28,6 +28,27 @@ def admm_update(linear: Any, state: Any, value: Any, product: Any, beta: float, 
 
 
 @njit(**_OPTIONS)
+def cg_update(face: Any, x: Any, g: Any, d: Any, hd: Any, size: Any, target: Any, alpha: Any) -> None:
+    """One step of conjugate gradients per row on its face, given H d; rows whose size met the target rest."""
+    for i in range(x.shape[0]):
+        if size[i] <= target[i]:
+            continue
+        curve = new = np.float32(0)
+        for j in range(x.shape[1]):
+            hd[i, j] = hd[i, j] + alpha * d[i, j] if face[i, j] else np.float32(0)
+            curve += d[i, j] * hd[i, j]
+        step = size[i] / curve
+        for j in range(x.shape[1]):
+            x[i, j] += step * d[i, j]
+            g[i, j] -= step * hd[i, j]
+            new += g[i, j] * g[i, j]
+        ratio = new / size[i]
+        for j in range(x.shape[1]):
+            d[i, j] = g[i, j] + ratio * d[i, j]
+        size[i] = new
+
+
+@njit(**_OPTIONS)
 def gather(gram: Any, index: Any, small: Any) -> None:
     """Write gram[index][:, index] to small, reading rows of the symmetric gram from their diagonal on."""
     n = len(index)
@@ -150,12 +171,11 @@ def improve_dense(small: Any, alpha: float, chosen: Any, base: Any, slack: Any, 
 
 
 @njit(**_OPTIONS)
-def solve_rows(gram: Any, alpha: float, base: Any, slack: Any, correct: bool, tol: float, max_iter: int, cap: int, large: Any) -> None:
+def solve_rows(gram: Any, alpha: float, base: Any, slack: Any, correct: bool, tol: float, max_iter: int, cap: int) -> None:
     """Improve each row of base (p >= 0) in place on the atoms with p > 0 or slack > 0.
 
     With ``correct`` the slack is the negative gradient at p; otherwise it is the linear term, and the gradient at p
-    follows from it because p vanishes off the chosen atoms. Rows with more than ``cap`` such atoms are marked in
-    ``large`` and left alone.
+    follows from it because p vanishes off the chosen atoms. Rows with more than ``cap`` such atoms are left alone.
     """
     n_atoms = base.shape[1]
     small = np.empty((cap, cap), np.float32)
@@ -166,7 +186,6 @@ def solve_rows(gram: Any, alpha: float, base: Any, slack: Any, correct: bool, to
             if base[row, j] > 0 or slack[row, j] > 0:
                 index[n] = j
                 n += 1
-        large[row] = n > cap
         if n <= cap:
             gather(gram, index[:n], small)
             improve_dense(small, alpha, index[:n], base[row], slack[row], correct, tol, max_iter)
