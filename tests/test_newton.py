@@ -121,7 +121,9 @@ def test_certificate_is_recomputed_from_the_code(kind, tol):
 def mixture(n_atoms, n_queries, n_features, seed=0):
     rng = np.random.default_rng(seed)
     parts = rng.random((20, n_features)) * (rng.random((20, n_features)) < 0.3)
-    rows = rng.gamma(0.3, size=(n_atoms + n_queries, 20)) @ parts + 0.05 * rng.random((n_atoms + n_queries, n_features))
+    rows = rng.gamma(0.3, size=(n_atoms + n_queries, 20)) @ parts + 0.05 * rng.random(
+        (n_atoms + n_queries, n_features)
+    )
     return unit(rows[:n_atoms]), unit(rows[n_atoms:])
 
 
@@ -136,7 +138,9 @@ def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
     prepared = prepare_newton(atoms)
     order = np.random.default_rng(0).permutation(len(queries))
     shuffled = solve_newton(atoms, queries[order], n_jobs=2, prepared=prepared)
-    single = [solve_newton(atoms, queries[i : i + 1], n_jobs=1, prepared=prepared).codes[0] for i in range(10)]
+    single = [
+        solve_newton(atoms, queries[i : i + 1], n_jobs=1, prepared=prepared).codes[0] for i in range(10)
+    ]
     assert whole.converged.all()
     assert shuffled.converged.all()
     np.testing.assert_allclose(shuffled.codes, whole.codes[order], rtol=0, atol=1e-10)
@@ -208,7 +212,9 @@ def test_prepared_for_other_weights_is_refused():
         solve_newton(atoms, queries, l2=0.1, prepared=prepare_newton(atoms, 0.01, 1.0))
 
 
-@pytest.mark.parametrize(("name", "value"), [("l2", 0), ("l2", -1.0), ("l2", np.nan), ("neg_weight", -1), ("neg_weight", np.inf)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("l2", 0), ("l2", -1.0), ("l2", np.nan), ("neg_weight", -1), ("neg_weight", np.inf)]
+)
 def test_bad_weights_are_named(name, value):
     with pytest.raises(ValueError, match=f"'{name}'.*Got"):
         solve_newton(np.eye(3), np.eye(3), **{name: value})

@@ -20,14 +20,14 @@ Array = npt.NDArray[np.float64]
 
 Rows = npt.NDArray[np.int64]
 
-_ADMM_STEPS = 5
+_ADMM_STEPS = 6
 _ADMM_RELAX = 1.7
 _FACE_ADMM_STEPS = 24
 _LOCAL_CAP = 900  # atoms in play for one query; beyond it the gathered products leave the cache
 _GRAM_ATOMS = 8000  # 256 MB
 _MAX_ROUNDS = 12
 _CG_STEPS = 100
-_FIRST_TOL, _SECOND_TOL, _REFINE_TOL, _FACE_TOL = 1e-3, 1e-4, 1e-5, 1e-4
+_FIRST_TOL, _FACE_TOL = 1e-3, 1e-3
 _POLISH = 1e-9
 
 
@@ -84,20 +84,25 @@ class BlockSolution:
     gap: Array
 
 
-def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int) -> BlockSolution:
-    """Solve for unit (or zero) queries given in the prepared basis, each on its own."""
+def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int, *, single: bool) -> BlockSolution:
+    """Solve for unit (or zero) queries given in the prepared basis, each on its own.
+
+    With ``single`` gaps are estimated in float32 all through, and the caller certifies the codes it returns.
+    """
     n = len(block)
     out = BlockSolution(np.zeros((n, len(prep.atoms))), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
     if prep.neg_weight == 0:
         out.codes[:] = (block * prep.shrink) @ prep.atoms.T / prep.l2
-        _certify(prep, block, np.arange(n), out)
+        certify(prep, block, np.arange(n), out)
         return out
     left = np.arange(n)
     if prep.well_conditioned:
         linear, state = _admm(prep, block.astype(np.float32), _ADMM_STEPS)
         few = (state > 0).sum(axis=1) <= _LOCAL_CAP
-        failed = _local(prep, block, linear[few], state[few], tol, left[few], out)
-        left = _faces(prep, block, tol, np.sort(np.concatenate([failed, left[~few]])), out)
+        working = block.astype(np.float32) if single else block
+        failed = _local(prep, working, linear[few], state[few], tol, left[few], out)
+        left = np.sort(np.concatenate([failed, left[~few]]))
+        left = _faces(prep, working, tol, left, out) if len(left) else left
     for i in left:
         residual, steps = newton_exact(
             prep.atoms, prep.shrink, block[i], weights=(prep.l2, prep.w_neg, prep.alpha), max_iter=max_iter
@@ -105,7 +110,7 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int) -> Bloc
         out.n_iter[i] += steps
         inner = prep.atoms @ residual
         out.codes[i] = inner / np.where(inner > 0, prep.l2, prep.w_neg)
-    _certify(prep, block, left, out)
+    certify(prep, block, left, out)
     return out
 
 
@@ -116,16 +121,19 @@ def _local(
     coarse = block[rows].astype(np.float32)
     scale = np.abs(linear).max(axis=1).astype(np.float64)
     p = np.maximum(state, 0).astype(np.float64)
-    _improve(prep, p, np.where(state > 0, linear, np.float32(-1)).astype(np.float64), False, _FIRST_TOL)
-    _improve(prep, p, _price(prep, coarse, p) - prep.alpha * p, True, _SECOND_TOL)
+    chosen = np.where(state > 0, linear, np.float32(-1)).astype(np.float64)
+    _improve(prep, p, chosen, False, np.full(len(p), _FIRST_TOL))
+    inner = _price(prep, coarse, p).astype(np.float64)
+    gap, _ = _gap(prep, p + inner / prep.w_neg, inner)
+    _improve(prep, p, inner - prep.alpha * p, True, _factor(tol, gap))
     progress = _Progress(prep, tol, rows, scale, out)
     for _ in range(_MAX_ROUNDS):
-        inner = _price(prep, block[progress.left], p)
+        inner = _price(prep, block[progress.left], p).astype(np.float64, copy=False)
         keep = progress.accept(p, inner)
         p, slack = p[keep], inner[keep] - prep.alpha * p[keep]
         if not len(p):
             break
-        _improve(prep, p, slack, True, _REFINE_TOL)
+        _improve(prep, p, slack, True, progress.factor)
     return progress.unsolved()
 
 
@@ -139,7 +147,7 @@ def _faces(prep: Prepared, block: Array, tol: float, rows: Rows, out: BlockSolut
     p = np.maximum(state, 0).astype(np.float64)
     progress = _Progress(prep, tol, rows, np.abs(linear).max(axis=1).astype(np.float64), out)
     for _ in range(_MAX_ROUNDS):
-        inner = _price(prep, block[progress.left], p)
+        inner = _price(prep, block[progress.left], p).astype(np.float64, copy=False)
         keep = progress.accept(p, inner)
         p, inner = p[keep], inner[keep]
         if not len(p):
@@ -149,7 +157,7 @@ def _faces(prep: Prepared, block: Array, tol: float, rows: Rows, out: BlockSolut
         slack = inner - prep.alpha * p
         if dropped.any():
             slack += _product(prep, dropped.astype(np.float32))
-        p = np.where(face, p + _face_cg(prep, face, slack), 0)
+        p = np.where(face, p + _face_cg(prep, face, slack, np.maximum(progress.factor, _FACE_TOL)), 0)
     return progress.unsolved()
 
 
@@ -161,6 +169,7 @@ class _Progress:
         self.left, self.scale = rows, scale
         self.best = np.full(len(rows), np.inf)
         self.stalls = np.zeros(len(rows), np.int64)
+        self.factor = np.ones(len(rows))  # by which the gradient of each open query has to shrink
         self.given_up: list[Rows] = []
 
     def accept(self, p: Array, inner: Array) -> npt.NDArray[np.bool_]:
@@ -171,7 +180,13 @@ class _Progress:
         slack = inner - prep.alpha * p
         error = np.abs(np.where((p != 0) | (slack > 0), slack, 0)).max(axis=1)
         # Tight tolerances are polished to rounding, so that codes do not depend on how the batch was split.
-        done = (gap <= self.tol) & ((self.tol > _POLISH) | (error <= np.maximum(3e-11 * prep.alpha, 1e-14 * self.scale)))
+        target = np.maximum(3e-11 * prep.alpha, 1e-14 * self.scale)
+        done = (gap <= self.tol) & ((self.tol > _POLISH) | (error <= target))
+        factor = (
+            _factor(self.tol, gap)
+            if self.tol > _POLISH
+            else np.clip(0.1 * target / np.maximum(error, target), 1e-5, 1e-1)
+        )
         rows = self.left[done]
         out.codes[rows], out.gap[rows], out.violation[rows] = codes[done], gap[done], violation[done]
         self.stalls = np.where(error < 0.5 * self.best, 0, self.stalls + 1)
@@ -180,12 +195,17 @@ class _Progress:
         self.given_up.append(self.left[stop])
         keep = ~(done | stop)
         self.left, self.scale, self.best = self.left[keep], self.scale[keep], self.best[keep]
-        self.stalls = self.stalls[keep]
+        self.stalls, self.factor = self.stalls[keep], factor[keep]
         out.n_iter[self.left] += 1
         return keep
 
     def unsolved(self) -> Rows:
         return np.sort(np.concatenate([*self.given_up, self.left]))
+
+
+def _factor(tol: float, gap: Array) -> Array:
+    """Return how much smaller the gradient must become: the gap falls with its square."""
+    return np.clip(0.2 * np.sqrt(tol / np.maximum(gap, tol)), 1e-5, 1e-1)
 
 
 def _admm(prep: Prepared, block: Any, steps: int) -> tuple[Any, Any]:
@@ -209,20 +229,22 @@ def _price(prep: Prepared, block: Any, p: Any) -> Any:
     return (residuals * prep.shrink.astype(block.dtype)) @ atoms.T
 
 
-def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tol: float) -> None:
-    """Reduce the negative gradient ``slack`` at p (or at 0, if not ``correct``) by the factor ``tol``, updating p.
+def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tols: Array) -> None:
+    """Reduce the negative gradient ``slack`` at p (or at 0, if not ``correct``) by the factors ``tols``, updating p.
 
     Rows with too many atoms in play are left as they are, and so will be given up.
     """
     if prep.gram32 is not None:
-        solve_rows(prep.gram32, prep.alpha, p, slack, correct, tol, _CG_STEPS, _LOCAL_CAP)
+        solve_rows(prep.gram32, prep.alpha, p, slack, correct, tols, _CG_STEPS, _LOCAL_CAP)
         return
     root = np.sqrt(prep.shrink).astype(np.float32)
-    for row, negative_gradient in zip(p, slack):
+    for row, negative_gradient, tol in zip(p, slack, tols):
         chosen = np.flatnonzero((row > 0) | (negative_gradient > 0))
         if len(chosen) <= _LOCAL_CAP:
             scaled = prep.atoms32[chosen] * root
-            improve_dense(scaled @ scaled.T, prep.alpha, chosen, row, negative_gradient, correct, tol, _CG_STEPS)
+            improve_dense(
+                scaled @ scaled.T, prep.alpha, chosen, row, negative_gradient, correct, tol, _CG_STEPS
+            )
 
 
 def _product(prep: Prepared, vectors: Any) -> Any:
@@ -230,14 +252,14 @@ def _product(prep: Prepared, vectors: Any) -> Any:
     return ((vectors @ prep.atoms32) * prep.shrink.astype(np.float32)) @ prep.atoms32.T
 
 
-def _face_cg(prep: Prepared, face: npt.NDArray[np.bool_], slack: Array) -> Array:
+def _face_cg(prep: Prepared, face: npt.NDArray[np.bool_], slack: Array, tols: Array) -> Array:
     """Return x on each row's face with (H + alpha I) x = slack there, by conjugate gradients for all rows."""
     scale = np.abs(slack).max(axis=1, keepdims=True)
     scale[scale == 0] = 1
     g = np.where(face, slack / scale, 0).astype(np.float32)
     x, d = np.zeros_like(g), g.copy()
     size = np.einsum("ij,ij->i", g, g)
-    target = size * np.float32(_FACE_TOL**2)
+    target = size * (tols**2).astype(np.float32)
     for _ in range(_CG_STEPS):
         hd = _product(prep, d)
         cg_update(face, x, g, d, hd, size, target, np.float32(prep.alpha))
@@ -258,7 +280,7 @@ def _gap(prep: Prepared, codes: Array, inner: Array) -> tuple[Array, Array]:
     return np.maximum(terms.sum(axis=1), 0), violation
 
 
-def _certify(prep: Prepared, block: Array, rows: npt.NDArray[np.int64], out: BlockSolution) -> None:
+def certify(prep: Prepared, block: Array, rows: Rows, out: BlockSolution) -> None:
     """Write gap and violation of the codes from their own residual y - Xc."""
     inner = (block[rows] - out.codes[rows] @ prep.atoms) @ prep.atoms.T
     out.gap[rows], out.violation[rows] = _gap(prep, out.codes[rows], inner)

@@ -102,7 +102,9 @@ def _factor(chosen: Array, shrink: Array, alpha: float) -> Any:
     gram[np.diag_indices_from(gram)] += alpha
     factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
     if small:
-        return lambda v: shrink * v - root * (cho_solve(factor, scaled @ (root * v), check_finite=False) @ scaled)
+        return lambda v: (
+            shrink * v - root * (cho_solve(factor, scaled @ (root * v), check_finite=False) @ scaled)
+        )
     return lambda v: root * (alpha * cho_solve(factor, root * v, check_finite=False))
 
 

@@ -15,7 +15,9 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc"
 
 
 @njit(**_OPTIONS)
-def admm_update(linear: Any, state: Any, value: Any, product: Any, beta: float, rho: float, relax: float) -> None:
+def admm_update(
+    linear: Any, state: Any, value: Any, product: Any, beta: float, rho: float, relax: float
+) -> None:
     """Update the over-relaxed ADMM state s in place (iterate max(s, 0), multiplier min(s, 0)) and the next right side."""
     inverse, keep, step = np.float32(relax / beta), np.float32(1 - relax), np.float32(rho)
     zero = np.float32(0)
@@ -145,14 +147,33 @@ def projected_cg(small: Any, n: int, alpha: Any, x: Any, low: Any, g: Any, tol: 
 
 
 @njit(**_OPTIONS)
-def improve_dense(small: Any, alpha: float, chosen: Any, base: Any, slack: Any, correct: bool, tol: float, max_iter: int) -> int:
-    """Improve base (p >= 0) in place on the chosen atoms, whose block of H is ``small``; return the products used."""
+def _compact(small: Any, n: int, chosen: Any, x: Any, low: Any, g: Any) -> int:
+    """Remove the atoms that rest at their bound with a gradient that holds them there; return how many are left."""
+    kept = np.empty(n, np.int64)
+    m = 0
+    for a in range(n):
+        if x[a] > low[a] or g[a] > 0:
+            kept[m] = a
+            m += 1
+    for a in range(m):
+        source = kept[a]
+        for b in range(m):
+            small[a, b] = small[source, kept[b]]
+        chosen[a], x[a], low[a], g[a] = chosen[source], x[source], low[source], g[source]
+    return m
+
+
+@njit(**_OPTIONS)
+def improve_dense(
+    small: Any, alpha: float, chosen: Any, base: Any, slack: Any, correct: bool, tol: float, max_iter: int
+) -> None:
+    """Improve base (p >= 0) in place on the chosen atoms, whose block of H is ``small`` (used up)."""
     n = len(chosen)
     scale = 0.0
     for a in range(n):
         scale = max(scale, abs(slack[chosen[a]]))
     if scale == 0:
-        return 0
+        return
     x = np.zeros(n, np.float32)
     low = np.empty(n, np.float32)
     g = np.empty(n, np.float32)
@@ -163,15 +184,26 @@ def improve_dense(small: Any, alpha: float, chosen: Any, base: Any, slack: Any, 
         for a in range(n):
             g[a] += np.float32(alpha) * low[a]
         _add_product(small, n, low, np.float32(1), g)
-    used = projected_cg(small, n, np.float32(alpha), x, low, g, np.float32(tol), max_iter)
+    for stage in range(1 if correct else 2):
+        # The first pass begins with many atoms too many: most leave within a few steps.
+        early = stage == 0 and not correct
+        projected_cg(small, n, np.float32(alpha), x, low, g, np.float32(tol), 6 if early else max_iter)
+        if early:
+            for a in range(n):
+                base[chosen[a]] = 0.0
+            n = _compact(small, n, chosen, x, low, g)
     for a in range(n):
         j = chosen[a]
-        base[j] = max(base[j] + scale * x[a], 0.0) if x[a] > low[a] else 0.0
-    return used
+        if correct:
+            base[j] = max(base[j] + scale * x[a], 0.0) if x[a] > low[a] else 0.0
+        else:
+            base[j] = max(scale * (np.float64(x[a]) - np.float64(low[a])), 0.0)
 
 
 @njit(**_OPTIONS)
-def solve_rows(gram: Any, alpha: float, base: Any, slack: Any, correct: bool, tol: float, max_iter: int, cap: int) -> None:
+def solve_rows(
+    gram: Any, alpha: float, base: Any, slack: Any, correct: bool, tols: Any, max_iter: int, cap: int
+) -> None:
     """Improve each row of base (p >= 0) in place on the atoms with p > 0 or slack > 0.
 
     With ``correct`` the slack is the negative gradient at p; otherwise it is the linear term, and the gradient at p
@@ -188,4 +220,4 @@ def solve_rows(gram: Any, alpha: float, base: Any, slack: Any, correct: bool, to
                 n += 1
         if n <= cap:
             gather(gram, index[:n], small)
-            improve_dense(small, alpha, index[:n], base[row], slack[row], correct, tol, max_iter)
+            improve_dense(small, alpha, index[:n], base[row], slack[row], correct, tols[row], max_iter)
