@@ -34,7 +34,7 @@ def lbfgs(atoms, query, l2, neg_weight):
 
 
 def augmented_nnls(atoms, query, l2, neg_weight):
-    """c = u - v with u, v >= 0, l2 ||u||^2 + (l2 + neg_weight) ||v||^2: equal at the optimum, where u v = 0."""
+    """Solve for c = u - v, u, v >= 0, with l2 ||u||^2 + (l2 + neg_weight) ||v||^2: u v = 0 at the optimum."""
     n = len(atoms)
     system = np.block(
         [
@@ -74,8 +74,16 @@ def make(kind, rng):
 
 
 KINDS = [
-    "tall", "wide", "centred", "rank-deficient", "duplicate", "badly scaled", "negative", "one atom", "one feature",
-]  # fmt: skip
+    "tall",
+    "wide",
+    "centred",
+    "rank-deficient",
+    "duplicate",
+    "badly scaled",
+    "negative",
+    "one atom",
+    "one feature",
+]
 WEIGHTS = [(0.01, 1.0), (1.0, 0.5), (1e-3, 10.0), (1e3, 1.0)]
 
 

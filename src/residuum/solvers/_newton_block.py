@@ -1,8 +1,9 @@
-"""Blocks of unit queries: p >= 0 minimising (y - Xp)'M(y - Xp) + alpha ||p||^2, then c = p + X'r/(l2 + neg_weight).
+"""Blocks of unit queries: minimise_{p >= 0} (y - Xp)'M(y - Xp) + alpha ||p||^2, then c = p + X'r / w.
 
 With w = l2 + neg_weight, the penalty l2 c^2 + neg_weight min(c, 0)^2 is the smallest w d^2 + alpha p^2 over
-d + p = c, p >= 0, alpha = w l2 / neg_weight. Eliminating d leaves non-negative least squares with a ridge in the
-metric M = (I + X X'/w)^-1, whose solution is sparse: p_j = x_j'r / alpha where that is positive, r = M(y - Xp).
+d + p = c, p >= 0, alpha = w l2 / neg_weight. Eliminating d leaves non-negative least squares with a ridge
+in the metric M = (I + X X'/w)^-1, and a sparse solution: p_j = x_j'r / alpha where that is positive,
+r = M(y - Xp). For that d, r is also y - Xc, so X'r gives the certificate of c as well.
 """
 
 from __future__ import annotations
@@ -115,9 +116,9 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int, *, sing
 
 
 def _local(
-    prep: Prepared, block: Array, linear: Any, state: Any, tol: float, rows: Rows, out: BlockSolution
+    prep: Prepared, block: Any, linear: Any, state: Any, tol: float, rows: Rows, out: BlockSolution
 ) -> Rows:
-    """Solve for the rows by projected conjugate gradients on the atoms in play; return the rows that failed."""
+    """Solve by projected conjugate gradients on each query's atoms in play; return the rows that failed."""
     coarse = block[rows].astype(np.float32)
     scale = np.abs(linear).max(axis=1).astype(np.float64)
     p = np.maximum(state, 0).astype(np.float64)
@@ -137,11 +138,11 @@ def _local(
     return progress.unsolved()
 
 
-def _faces(prep: Prepared, block: Array, tol: float, rows: Rows, out: BlockSolution) -> Rows:
-    """Solve for the rows by Newton steps, conjugate gradients for all at once; return the rows that failed.
+def _faces(prep: Prepared, block: Any, tol: float, rows: Rows, out: BlockSolution) -> Rows:
+    """Solve by Newton steps, conjugate gradients for all rows at once; return the rows that failed.
 
-    For queries with too many positive atoms to gather their products. More steps of ADMM are worth their price
-    here: a Newton step costs as much as a dozen of them.
+    For queries with too many positive atoms to gather their products. More steps of ADMM are worth their
+    price here: a Newton step costs as much as a dozen of them.
     """
     linear, state = _admm(prep, block[rows].astype(np.float32), _FACE_ADMM_STEPS)
     p = np.maximum(state, 0).astype(np.float64)
@@ -230,7 +231,7 @@ def _price(prep: Prepared, block: Any, p: Any) -> Any:
 
 
 def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tols: Array) -> None:
-    """Reduce the negative gradient ``slack`` at p (or at 0, if not ``correct``) by the factors ``tols``, updating p.
+    """Reduce the negative gradient ``slack`` at p (at 0, if not ``correct``) by the factors ``tols``.
 
     Rows with too many atoms in play are left as they are, and so will be given up.
     """
@@ -271,8 +272,8 @@ def _face_cg(prep: Prepared, face: npt.NDArray[np.bool_], slack: Array, tols: Ar
 def _gap(prep: Prepared, codes: Array, inner: Array) -> tuple[Array, Array]:
     """Return (primal - dual) / ||y||^2 and the largest entry of the half gradient, given X'r with r = y - Xc.
 
-    Because r - y = -Xc, primal - dual = sum_j w(c_j) c_j^2 - 2 c_j x_j'r + (x_j'r)^2 / w(x_j'r), no term of which
-    is negative: nothing cancels, so gaps far below the rounding of the objective can be told.
+    Because r - y = -Xc, primal - dual = sum_j w(c_j) c_j^2 - 2 c_j x_j'r + (x_j'r)^2 / w(x_j'r), no term of
+    which is negative: nothing cancels, so gaps far below the rounding of the objective can be told.
     """
     weighted = np.where(codes > 0, prep.l2, prep.w_neg) * codes
     violation = np.abs(weighted - inner).max(axis=1)

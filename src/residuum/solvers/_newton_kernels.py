@@ -18,7 +18,7 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc"
 def admm_update(
     linear: Any, state: Any, value: Any, product: Any, beta: float, rho: float, relax: float
 ) -> None:
-    """Update the over-relaxed ADMM state s in place (iterate max(s, 0), multiplier min(s, 0)) and the next right side."""
+    """Over-relaxed ADMM on the state s in place: iterate max(s, 0), multiplier min(s, 0), next right side."""
     inverse, keep, step = np.float32(relax / beta), np.float32(1 - relax), np.float32(rho)
     zero = np.float32(0)
     for i in range(state.shape[0]):
@@ -69,7 +69,7 @@ def gather(gram: Any, index: Any, small: Any) -> None:
 
 @njit(**_OPTIONS)
 def _add_product(small: Any, n: int, vector: Any, scale: Any, out: Any) -> None:
-    """out += scale * small @ vector over the non-zeros of vector, four rows of the symmetric matrix at a time."""
+    """Add scale * small @ vector to out, four non-zeros of vector (rows of symmetric small) at a time."""
     used = np.empty(n, np.int64)
     count = 0
     for j in range(n):
@@ -93,7 +93,7 @@ def _add_product(small: Any, n: int, vector: Any, scale: Any, out: Any) -> None:
 
 @njit(**_OPTIONS)
 def projected_cg(small: Any, n: int, alpha: Any, x: Any, low: Any, g: Any, tol: Any, max_iter: int) -> int:
-    """Minimise x'(small + alpha I)x / 2 - g'x over x >= low <= 0 from x = 0, g becoming the negative gradient at x."""
+    """Minimise x'(small + alpha I)x / 2 - g'x over x >= low from x; g stays the negative gradient."""
     zero = np.float32(0)
     face_g = np.zeros(n, np.float32)
     old_g = np.zeros(n, np.float32)
@@ -148,7 +148,7 @@ def projected_cg(small: Any, n: int, alpha: Any, x: Any, low: Any, g: Any, tol: 
 
 @njit(**_OPTIONS)
 def _compact(small: Any, n: int, chosen: Any, x: Any, low: Any, g: Any) -> int:
-    """Remove the atoms that rest at their bound with a gradient that holds them there; return how many are left."""
+    """Remove the atoms held at their bound by the gradient; return how many are left."""
     kept = np.empty(n, np.int64)
     m = 0
     for a in range(n):
@@ -206,8 +206,9 @@ def solve_rows(
 ) -> None:
     """Improve each row of base (p >= 0) in place on the atoms with p > 0 or slack > 0.
 
-    With ``correct`` the slack is the negative gradient at p; otherwise it is the linear term, and the gradient at p
-    follows from it because p vanishes off the chosen atoms. Rows with more than ``cap`` such atoms are left alone.
+    With ``correct`` the slack is the negative gradient at p; otherwise it is the linear term, and the
+    gradient at p follows from it because p vanishes off the chosen atoms. Rows with more than ``cap`` such
+    atoms are left alone.
     """
     n_atoms = base.shape[1]
     small = np.empty((cap, cap), np.float32)

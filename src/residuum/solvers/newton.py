@@ -13,7 +13,7 @@ from ._blas import run_blocks
 from ._newton_block import Prepared, certify, solve_block
 from .base import FloatArray, Solution
 
-_BLOCK = 128
+_BLOCK_ENTRIES = 2_000_000  # codes at once in one thread: 16 MB, and about ten arrays of that size
 _SINGLE_TOL = 1e-6
 
 
@@ -25,8 +25,8 @@ def prepare_newton(atoms: FloatArray, l2: float = 0.01, neg_weight: float = 1.0)
         )
     if not (np.isfinite(neg_weight) and neg_weight >= 0):
         raise ValueError(
-            f"The 'neg_weight' parameter of solve_newton must be a non-negative finite number. Got {neg_weight!r} "
-            "instead; for an infinite weight solve the non-negative problem."
+            "The 'neg_weight' parameter of solve_newton must be a non-negative finite number. "
+            f"Got {neg_weight!r} instead; for an infinite weight solve the non-negative problem."
         )
     exact = np.asarray(atoms, dtype=np.float64)
     basis = np.eye(exact.shape[1])
@@ -62,8 +62,9 @@ def solve_newton(
     neg_weight : float, default=1.0
         Non-negative finite weight of the squared negative part; 0 is the ridge code in closed form.
     tol : float, default=1e-10
-        Relative duality gap every query has to reach. Where atoms and queries are float32 it is at least 1e-6: their
-        codes are float32 and cannot promise more. At 1e-9 or below codes are polished to rounding.
+        Relative duality gap every query has to reach. Where atoms and queries are float32 it is at least
+        1e-6: their codes are float32 and cannot promise more. At 1e-9 or below codes are polished to
+        rounding.
     max_iter : int, default=100
         Limit on the Newton steps of the careful path, taken by queries the fast path gives up.
     n_jobs : int, optional
@@ -74,8 +75,8 @@ def solve_newton(
     Returns
     -------
     Solution
-        Dense codes; ``n_iter`` counts Newton corrections after the first float64 certificate, ``violation`` is the
-        largest entry of the half gradient, ``gap`` the duality gap over ||y||^2 (0 for a zero query).
+        Dense codes; ``n_iter`` counts corrections after the first certificate, ``violation`` is the largest
+        entry of the half gradient, ``gap`` the duality gap over ||y||^2 (0 for a zero query).
 
     Examples
     --------
@@ -104,7 +105,7 @@ def solve_newton(
             certify(prep, block, np.arange(stop - start), solved)
         n_iter[rows], gap[rows], violation[rows] = solved.n_iter, solved.gap, solved.violation * norms
 
-    run_blocks(task, n_queries, _BLOCK, n_jobs)
+    run_blocks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // len(atoms), 16, 128)), n_jobs)
     converged = gap <= tol
     if not converged.all():
         warnings.warn(
