@@ -1,0 +1,283 @@
+"""Soft non-negative coding against literal oracles: L-BFGS on the objective, NNLS on the augmented system."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize, nnls
+from sklearn.exceptions import ConvergenceWarning
+
+from residuum.solvers import _newton_block
+from residuum.solvers._blas import single_threaded_blas
+from residuum.solvers.newton import prepare_newton, solve_newton
+
+
+def objective(atoms, query, code, l2, neg_weight):
+    residual = query - atoms.T @ code
+    return residual @ residual + l2 * code @ code + neg_weight * np.sum(np.minimum(code, 0) ** 2)
+
+
+def lbfgs(atoms, query, l2, neg_weight):
+    def both(code):
+        residual = query - atoms.T @ code
+        gradient = 2 * (-atoms @ residual + l2 * code + neg_weight * np.minimum(code, 0))
+        return objective(atoms, query, code, l2, neg_weight), gradient
+
+    start = np.zeros(len(atoms))
+    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-16, "gtol": 1e-11, "maxcor": 30}
+    return minimize(both, start, jac=True, method="L-BFGS-B", options=options).x
+
+
+def augmented_nnls(atoms, query, l2, neg_weight):
+    """Solve for c = u - v, u, v >= 0, with l2 ||u||^2 + (l2 + neg_weight) ||v||^2: u v = 0 at the optimum."""
+    n = len(atoms)
+    system = np.block(
+        [
+            [atoms.T, -atoms.T],
+            [np.sqrt(l2) * np.eye(n), np.zeros((n, n))],
+            [np.zeros((n, n)), np.sqrt(l2 + neg_weight) * np.eye(n)],
+        ]
+    )
+    both, _ = nnls(system, np.concatenate([query, np.zeros(2 * n)]), maxiter=50 * n)
+    return both[:n] - both[n:]
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def make(kind, rng):
+    if kind == "tall":
+        return unit(rng.random((8, 30))), unit(rng.random((5, 30)))
+    if kind == "wide":
+        return unit(rng.random((60, 12))), unit(rng.random((5, 12)))
+    if kind == "centred":
+        return unit(rng.standard_normal((60, 12))), unit(rng.standard_normal((5, 12)))
+    if kind == "rank-deficient":
+        return unit(rng.random((40, 3)) @ rng.random((3, 20))), unit(rng.random((5, 20)))
+    if kind == "duplicate":
+        atoms = unit(rng.random((15, 20)))
+        return np.repeat(atoms, 2, axis=0), unit(rng.random((5, 20)))
+    if kind == "badly scaled":
+        return rng.random((30, 20)) * np.logspace(-2, 2, 30)[:, None], rng.random((5, 20)) * 1e3
+    if kind == "negative":
+        return unit(rng.random((25, 10))), -unit(rng.random((5, 10)))
+    if kind == "one atom":
+        return unit(rng.random((1, 10))), unit(rng.standard_normal((5, 10)))
+    assert kind == "one feature"
+    return rng.choice([-1.0, 1.0], (9, 1)), rng.standard_normal((5, 1))
+
+
+KINDS = [
+    "tall",
+    "wide",
+    "centred",
+    "rank-deficient",
+    "duplicate",
+    "badly scaled",
+    "negative",
+    "one atom",
+    "one feature",
+]
+WEIGHTS = [(0.01, 1.0), (1.0, 0.5), (1e-3, 10.0), (1e3, 1.0)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("l2", "neg_weight"), WEIGHTS)
+def test_newton_vs_oracles(kind, l2, neg_weight):
+    atoms, queries = make(kind, np.random.default_rng(0))
+    solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight)
+    assert solution.converged.all()
+    for query, code, gap in zip(queries, solution.codes, solution.gap):
+        value = objective(atoms, query, code, l2, neg_weight)
+        energy = query @ query
+        best = min(
+            objective(atoms, query, oracle(atoms, query, l2, neg_weight), l2, neg_weight)
+            for oracle in (lbfgs, augmented_nnls)
+        )
+        assert value <= best + 1e-12 * energy
+        assert value - best <= (gap + 1e-13) * energy
+        exact = augmented_nnls(atoms, query, l2, neg_weight)
+        np.testing.assert_allclose(code, exact, rtol=0, atol=1e-7 * np.abs(exact).max() + 1e-12)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize("kind", ["wide", "centred", "rank-deficient"])
+def test_certificate_is_recomputed_from_the_code(kind, tol):
+    atoms, queries = make(kind, np.random.default_rng(1))
+    queries = 3.0 * queries
+    solution = solve_newton(atoms, queries, tol=tol)
+    codes = solution.codes
+    residuals = queries - codes @ atoms
+    inner = residuals @ atoms.T
+    half = -inner + 0.01 * codes + np.minimum(codes, 0)
+    np.testing.assert_allclose(solution.violation, np.abs(half).max(axis=1), rtol=1e-6, atol=1e-14)
+    primal = np.array([objective(atoms, q, c, 0.01, 1.0) for q, c in zip(queries, codes)])
+    weights = np.where(inner >= 0, 0.01, 1.01)
+    dual = 2 * (residuals * queries).sum(1) - (residuals**2).sum(1) - (inner**2 / weights).sum(1)
+    np.testing.assert_allclose(solution.gap, (primal - dual) / 9.0, rtol=1e-6, atol=1e-14)
+    best = np.array([objective(atoms, q, augmented_nnls(atoms, q, 0.01, 1.0), 0.01, 1.0) for q in queries])
+    assert (primal - best <= 9.0 * (solution.gap + 1e-14)).all()
+    assert (solution.gap <= tol).all()
+
+
+def mixture(n_atoms, n_queries, n_features, seed=0):
+    rng = np.random.default_rng(seed)
+    parts = rng.random((20, n_features)) * (rng.random((20, n_features)) < 0.3)
+    rows = rng.gamma(0.3, size=(n_atoms + n_queries, 20)) @ parts + 0.05 * rng.random(
+        (n_atoms + n_queries, n_features)
+    )
+    return unit(rows[:n_atoms]), unit(rows[n_atoms:])
+
+
+@pytest.mark.parametrize("path", ["gram", "faces", "careful"])
+def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
+    atoms, queries = mixture(300, 150, 40)
+    whole = solve_newton(atoms, queries, n_jobs=1)
+    if path == "faces":
+        monkeypatch.setattr(_newton_block, "_LOCAL_CAP", 5)
+    if path == "careful":
+        monkeypatch.setattr(_newton_block, "_MAX_ROUNDS", 0)
+    prepared = prepare_newton(atoms)
+    order = np.random.default_rng(0).permutation(len(queries))
+    shuffled = solve_newton(atoms, queries[order], n_jobs=2, prepared=prepared)
+    single = [
+        solve_newton(atoms, queries[i : i + 1], n_jobs=1, prepared=prepared).codes[0] for i in range(10)
+    ]
+    assert whole.converged.all()
+    assert shuffled.converged.all()
+    np.testing.assert_allclose(shuffled.codes, whole.codes[order], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(single, whole.codes[:10], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["wide", "tall", "centred"])
+def test_extreme_weights(kind):
+    atoms, queries = make(kind, np.random.default_rng(2))
+    for l2 in (1e-6, 1e-3, 1e3):
+        for neg_weight in (1e-9, 1e-3, 1e6, 1e8):
+            solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight)
+            assert solution.converged.all(), (l2, neg_weight)
+
+
+def test_limits_ridge_and_nonnegative():
+    atoms, queries = make("wide", np.random.default_rng(3))
+    ridge = np.linalg.solve(atoms @ atoms.T + 0.01 * np.eye(len(atoms)), atoms @ queries.T).T
+    np.testing.assert_allclose(solve_newton(atoms, queries, neg_weight=0).codes, ridge, atol=1e-11)
+    system = np.vstack([atoms.T, 0.1 * np.eye(len(atoms))])
+    hard = [nnls(system, np.concatenate([q, np.zeros(len(atoms))]))[0] for q in queries]
+    np.testing.assert_allclose(solve_newton(atoms, queries, neg_weight=1e8).codes, hard, atol=1e-6)
+
+
+def test_zero_query_and_empty_batch():
+    atoms, queries = make("wide", np.random.default_rng(4))
+    queries[1] = 0
+    solution = solve_newton(atoms, queries)
+    assert not solution.codes[1].any()
+    assert solution.gap[1] == solution.violation[1] == 0
+    assert solution.converged.all()
+    assert solve_newton(atoms, queries[:0]).codes.shape == (0, len(atoms))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-100, 1e100, 1e300])
+def test_query_scale_carries_over(scale):
+    atoms, queries = make("wide", np.random.default_rng(5))
+    plain = solve_newton(atoms, queries)
+    scaled = solve_newton(atoms, queries * scale)
+    np.testing.assert_allclose(scaled.codes / scale, plain.codes, rtol=1e-9, atol=1e-11)
+    assert scaled.converged.all()
+
+
+def test_float32_stays_float32_and_is_certified():
+    atoms, queries = mixture(300, 50, 40)
+    solution = solve_newton(atoms.astype(np.float32), queries.astype(np.float32), tol=1e-6)
+    assert solution.codes.dtype == np.float32
+    assert solution.converged.all()
+    exact = solve_newton(atoms, queries).codes
+    # The objective exceeds its minimum by at least l2 times the squared distance to the minimiser.
+    assert (np.linalg.norm(solution.codes - exact, axis=1) <= np.sqrt(solution.gap / 0.01) + 1e-5).all()
+
+
+def test_unreached_tolerance_warns_and_is_reported(monkeypatch):
+    monkeypatch.setattr(_newton_block, "_MAX_ROUNDS", 0)
+    atoms, queries = mixture(300, 5, 40)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        solution = solve_newton(atoms, queries, max_iter=1)
+    assert not solution.converged.any()
+    best = solve_newton(atoms, queries, max_iter=100)
+    for query, code, gap, optimum in zip(queries, solution.codes, solution.gap, best.codes):
+        excess = objective(atoms, query, code, 0.01, 1.0) - objective(atoms, query, optimum, 0.01, 1.0)
+        assert 0 <= excess <= gap
+
+
+def test_prepared_for_other_weights_is_refused():
+    atoms, queries = make("wide", np.random.default_rng(6))
+    with pytest.raises(ValueError, match="prepare_newton"):
+        solve_newton(atoms, queries, l2=0.1, prepared=prepare_newton(atoms, 0.01, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("l2", 0), ("l2", -1.0), ("l2", np.nan), ("neg_weight", -1), ("neg_weight", np.inf)]
+)
+def test_bad_weights_are_named(name, value):
+    with pytest.raises(ValueError, match=f"'{name}'.*Got"):
+        solve_newton(np.eye(3), np.eye(3), **{name: value})
+
+
+def test_concurrent_calls_agree_and_restore_the_blas_limit():
+    from threadpoolctl import threadpool_info
+
+    def limits():
+        return sorted((i["filepath"], i["num_threads"]) for i in threadpool_info() if i["user_api"] == "blas")
+
+    atoms, queries = mixture(200, 60, 30)
+    expected = solve_newton(atoms, queries, n_jobs=1).codes
+    before = limits()
+    results = [None] * 4
+
+    def call(k):
+        results[k] = solve_newton(atoms, queries, n_jobs=2).codes
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert limits() == before
+    for codes in results:
+        np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-10)
+    with single_threaded_blas(), single_threaded_blas():
+        assert all(count == 1 for _, count in limits())
+    assert limits() == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_atoms=st.integers(1, 12),
+    n_features=st.integers(1, 12),
+    shift=st.sampled_from([0.0, 1.0]),
+    l2=st.sampled_from([1e-6, 1e-4, 1e-2, 1.0, 1e3]),
+    neg_weight=st.sampled_from([0.0, 1e-6, 1e-2, 1.0, 1e3, 1e6]),
+)
+def test_properties(seed, n_atoms, n_features, shift, l2, neg_weight):
+    rng = np.random.default_rng(seed)
+    atoms = rng.standard_normal((n_atoms, n_features)) + shift
+    atoms[rng.integers(n_atoms)] = atoms[0]
+    queries = rng.standard_normal((3, n_features)) + shift
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
+    order = rng.permutation(n_atoms)
+    permuted = solve_newton(atoms[order], queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
+    np.testing.assert_allclose(permuted.codes, solution.codes[:, order], atol=1e-12 / l2, rtol=1e-7)
+    for query, code in zip(queries, solution.codes):
+        half = -atoms @ (query - atoms.T @ code) + l2 * code + neg_weight * np.minimum(code, 0)
+        assert np.abs(half).max() <= 1e-7 * (1 + np.abs(atoms @ query).max())
+        oracle = augmented_nnls(atoms, query, l2, neg_weight)
+        best = objective(atoms, query, oracle, l2, neg_weight)
+        assert objective(atoms, query, code, l2, neg_weight) <= best + 1e-9 * (query @ query)
