@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from residuum import CRC, CROC, NRC, NSC, ProCRC
+from residuum import CRC, CROC, NRC, NSC, ProCRC, SoftNRC
 
 
 def mixtures(n_samples: int, n_features: int, n_classes: int, seed: int):
