@@ -136,10 +136,12 @@ def mixture(n_atoms, n_queries, n_features, seed=0):
     return unit(rows[:n_atoms]), unit(rows[n_atoms:])
 
 
-@pytest.mark.parametrize("path", ["gram", "faces", "careful"])
+@pytest.mark.parametrize("path", ["gram", "no gram", "faces", "careful"])
 def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
     atoms, queries = mixture(300, 150, 40)
     whole = solve_newton(atoms, queries, n_jobs=1)
+    if path == "no gram":
+        monkeypatch.setattr(_newton_block, "_GRAM_ATOMS", 0)
     if path == "faces":
         monkeypatch.setattr(_newton_block, "_LOCAL_CAP", 5)
     if path == "careful":
