@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from residuum.solvers import _newton_block
 from residuum.solvers._blas import single_threaded_blas
@@ -135,10 +136,12 @@ def mixture(n_atoms, n_queries, n_features, seed=0):
     return unit(rows[:n_atoms]), unit(rows[n_atoms:])
 
 
-@pytest.mark.parametrize("path", ["gram", "faces", "careful"])
+@pytest.mark.parametrize("path", ["gram", "no gram", "faces", "careful"])
 def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
     atoms, queries = mixture(300, 150, 40)
     whole = solve_newton(atoms, queries, n_jobs=1)
+    if path == "no gram":
+        monkeypatch.setattr(_newton_block, "_GRAM_ATOMS", 0)
     if path == "faces":
         monkeypatch.setattr(_newton_block, "_LOCAL_CAP", 5)
     if path == "careful":
@@ -228,15 +231,14 @@ def test_bad_weights_are_named(name, value):
         solve_newton(np.eye(3), np.eye(3), **{name: value})
 
 
+def blas_threads():
+    return sorted((i["filepath"], i["num_threads"]) for i in threadpool_info() if i["user_api"] == "blas")
+
+
 def test_concurrent_calls_agree_and_restore_the_blas_limit():
-    from threadpoolctl import threadpool_info
-
-    def limits():
-        return sorted((i["filepath"], i["num_threads"]) for i in threadpool_info() if i["user_api"] == "blas")
-
     atoms, queries = mixture(200, 60, 30)
     expected = solve_newton(atoms, queries, n_jobs=1).codes
-    before = limits()
+    before = blas_threads()
     results = [None] * 4
 
     def call(k):
@@ -247,12 +249,20 @@ def test_concurrent_calls_agree_and_restore_the_blas_limit():
         thread.start()
     for thread in threads:
         thread.join()
-    assert limits() == before
+    assert blas_threads() == before
     for codes in results:
         np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-10)
-    with single_threaded_blas(), single_threaded_blas():
-        assert all(count == 1 for _, count in limits())
-    assert limits() == before
+
+
+def test_blas_limit_lasts_until_the_last_user_leaves():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert any(count == 2 for _, count in before)
+        with single_threaded_blas():
+            with single_threaded_blas():
+                pass
+            assert all(count == 1 for _, count in blas_threads())
+        assert blas_threads() == before
 
 
 @settings(max_examples=60, deadline=None)
