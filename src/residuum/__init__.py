@@ -13,7 +13,7 @@ __version__ = "0.1.0.dev0"
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"]
 
 # Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
-_HOMES = {name: "residuum.classifiers" for name in ("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC")}
+_HOMES = dict.fromkeys(("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.classifiers")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,17 @@ from typing import Any
 from residuum import __version__
 from residuum.errors import UsageError
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "click", "rich", "matplotlib")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "numba",
+    "click",
+    "rich",
+    "matplotlib",
+)
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -65,8 +75,9 @@ def installed_version(package: str) -> str | None:
 
 def thread_pools() -> list[dict[str, Any]]:
     """The BLAS and OpenMP libraries in use, with their threads."""
-    import scipy.linalg
-    import sklearn.utils  # noqa: F401  (both imports load the libraries that are then listed)
+    # Both imports load libraries that are then listed.
+    import scipy.linalg  # noqa: F401
+    import sklearn.utils  # noqa: F401
     from threadpoolctl import threadpool_info
 
     keys = ("user_api", "internal_api", "version", "architecture", "threading_layer", "num_threads")
@@ -76,7 +87,7 @@ def thread_pools() -> list[dict[str, Any]]:
 
 
 def extras() -> dict[str, dict[str, str | None]]:
-    """Each optional extra of residuum: the packages it brings and their installed versions (None: missing)."""
+    """Each optional extra: the packages it brings and their installed versions (None: missing)."""
     try:
         requirements = metadata.requires("residuum") or []
     except metadata.PackageNotFoundError:
@@ -105,7 +116,8 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
 
     thread_pools()  # a library loaded later would not be limited
     before = numba.get_num_threads()
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    most: int = vars(numba.config)["NUMBA_NUM_THREADS"]
+    numba.set_num_threads(min(count, most))
     try:
         with threadpool_limits(count):
             yield
