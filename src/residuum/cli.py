@@ -93,20 +93,34 @@ def cli(context: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (see residuum.errors)."""
     state = State()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         with _sigterm_interrupts():
             code = cli.main(args=args, prog_name="residuum", standalone_mode=False, obj=state)
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python flushes once more on its way out: let that succeed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        code = 1  # whoever read the output has seen enough: nothing to say
     except BaseException as error:
-        return _report(error, debug=state.debug)
+        code = _report(error, debug=state.debug)
+    _release_stdout()
     return code if isinstance(code, int) else 0
+
+
+def _prepare_streams() -> None:
+    """Have a stdout even where the caller closed it, and never fail on a character it cannot show."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _release_stdout() -> None:
+    """Python flushes once more on its way out; where stdout is gone or full, let that go nowhere, quietly."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: BaseException, *, debug: bool) -> int:

@@ -36,6 +36,10 @@ THREAD_VARIABLES = (
 
 def machine_facts() -> dict[str, Any]:
     """Versions, CPU, BLAS and threads as plain JSON; the same on every call with the same settings."""
+    import numba
+
+    # Asking numba loads its threading layer, which is then among the pools below on every call.
+    numba_threads = numba.get_num_threads()
     return {
         "residuum": __version__,
         "python": platform.python_version(),
@@ -44,6 +48,7 @@ def machine_facts() -> dict[str, Any]:
         "cores": usable_cores(),
         "packages": {name: installed_version(name) for name in PACKAGES},
         "thread_pools": thread_pools(),
+        "numba_threads": numba_threads,
         "thread_variables": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
     }
 

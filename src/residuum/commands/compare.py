@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from residuum.errors import InterruptedRunError, NotConvergedError
+
+if TYPE_CHECKING:
+    from residuum.experiments.comparison import Data, Settings
 
 
 @click.command()
@@ -42,10 +45,9 @@ def compare(
     again with --out and its folder.
     """
     from residuum.experiments import comparison
-    from residuum.experiments.report import report_page
-    from residuum.experiments.run_folder import open_folder, write_atomic
+    from residuum.experiments.run_folder import open_folder
     from residuum.experiments.summary import comparison_table
-    from residuum.experiments.table import markdown, print_table
+    from residuum.experiments.table import print_table
     from residuum.machine import limit_threads, machine_facts
 
     data = comparison.bundled_digits()
@@ -62,31 +64,44 @@ def compare(
             "machine": machine,
         }
         folder = open_folder("compare", out, decisive)
-        total = trials * len(settings.methods)
-        done = 0
-        try:
-            with _progress(total) as show:
-
-                def on_step(method: str, trial: int, finished: int) -> None:
-                    nonlocal done
-                    done = finished
-                    show(method, trial, finished)
-
-                results = comparison.run(settings, data, folder, machine, on_step=on_step)
-            table = comparison_table(results)
-            write_atomic(folder / "table.md", markdown(table))
-            write_atomic(folder / "report.html", report_page(results, table))
-        except KeyboardInterrupt:
-            raise InterruptedRunError(
-                f"{done} of {total} results are kept in {folder}; "
-                f"the same command with --out {folder} continues from there."
-            ) from None
+        results = _run_and_write(settings, data, folder, machine)
     if as_json:
         click.echo(json.dumps(_brief(results, folder), indent=2))
     else:
-        print_table(table, sys.stdout)
+        print_table(comparison_table(results), sys.stdout)
     click.echo(f"Wrote results.json, table.md and report.html to {folder}", err=True)
     _demand_convergence(results["summary"])
+
+
+def _run_and_write(settings: Settings, data: Data, folder: Path, machine: dict[str, Any]) -> dict[str, Any]:
+    """Run with a progress bar and fill the run folder; an interruption says what was kept."""
+    from residuum.experiments.comparison import run
+    from residuum.experiments.report import report_page
+    from residuum.experiments.run_folder import write_atomic
+    from residuum.experiments.summary import comparison_table
+    from residuum.experiments.table import markdown
+
+    total = settings.trials * len(settings.methods)
+    done = 0
+
+    try:
+        with _progress(total) as show:
+
+            def on_step(method: str, trial: int, finished: int) -> None:
+                nonlocal done
+                done = finished
+                show(method, trial, finished)
+
+            results = run(settings, data, folder, machine, on_step=on_step)
+        table = comparison_table(results)
+        write_atomic(folder / "table.md", markdown(table))
+        write_atomic(folder / "report.html", report_page(results, table))
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"{done} of {total} results are kept in {folder}; "
+            f"the same command with --out {folder} continues from there."
+        ) from None
+    return results
 
 
 def _brief(results: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         name = " ".join(str(pool[k]) for k in ("internal_api", "version") if pool.get(k))
         kernel = f", {pool['architecture']} kernels" if pool.get("architecture") else ""
         lines.append(row(pool["user_api"], f"{name}, {pool['num_threads']} threads{kernel}"))
+    lines.append(row("numba", f"{facts['numba_threads']} threads"))
     lines += [row("environment", f"{k}={v}") for k, v in facts["thread_variables"].items()]
     lines += ["", "Extras"]
     for name, extra in facts["extras"].items():

@@ -246,6 +246,16 @@ def run(
                 write_atomic(path, to_json(asdict(cell)))
             cells.append(cell)
     on_step("", settings.trials, len(cells))
+    text = to_json(_assemble(settings, data, trials, cells, machine))
+    write_atomic(folder / RESULTS, text)
+    shutil.rmtree(folder / CELLS)  # results.json now holds every cell
+    return json.loads(text)
+
+
+def _assemble(
+    settings: Settings, data: Data, trials: list[Split], cells: list[Cell], machine: dict[str, Any]
+) -> dict[str, Any]:
+    """The content of results.json: everything raw, and the summary derived from it."""
     results: dict[str, Any] = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -274,10 +284,7 @@ def run(
     if data.image_shape:
         results["illustration"]["image_shape"] = list(data.image_shape)
     results["summary"] = summarise(results)
-    text = to_json(results)
-    write_atomic(folder / RESULTS, text)
-    shutil.rmtree(folder / CELLS)  # results.json now holds every cell
-    return json.loads(text)
+    return results
 
 
 def _finished(path: Path) -> dict[str, Any] | None:

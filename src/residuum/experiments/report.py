@@ -142,7 +142,7 @@ def _run_texts(results: dict[str, Any]) -> dict[str, str]:
         "Seed": str(settings["seed"]),
         "CPU": f"{machine['cpu']}, {machine['cores']} cores",
         "Platform": f"{machine['platform']}, Python {machine['python']}",
-        "Threads": ", ".join(pools),
+        "Threads": ", ".join([*pools, f"numba ({machine['numba_threads']} threads)"]),
         "Versions": ", ".join(
             [f"residuum {machine['residuum']}"] + [f"{k} {v}" for k, v in machine["packages"].items()]
         ),

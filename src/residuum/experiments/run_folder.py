@@ -80,6 +80,8 @@ def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
         Everything that decides the results, as JSON; a run is only continued under equal settings.
     """
     settings = _plain(settings)
+    if out == "":
+        raise UsageError("out must name a folder. Got an empty name.")
     if out is None:
         folder = _new_folder(Path("residuum-runs"), f"{kind}-{datetime.now():%Y%m%d-%H%M%S}")
     else:

@@ -82,12 +82,12 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
     ]
     if "NRC" in methods:
         notes.append(
-            "NRC stops after five steps of ADMM, as published: its code is not the optimum, and is not meant to be."
+            "NRC stops after five steps of ADMM, as published: its code is not meant to be the optimum."
         )
     if "NSC" in methods:
         notes.append(
-            f"NSC has l2={results['parameters']['NSC']['l2']:g}, more than its default, with which a class that "
-            "has about as many samples as features reproduces every query."
+            f"NSC has l2={results['parameters']['NSC']['l2']:g}, more than its default, with which a class "
+            "of about as many samples as features reproduces every query."
         )
     notes += [
         f"{row['method']}: {row['unconverged']} of {row['queries']} queries missed the tolerance."

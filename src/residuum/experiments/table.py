@@ -6,7 +6,7 @@ import html
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def print_table(table: Table, stream: TextIO) -> None:
         console.print(note, soft_wrap=not console.is_terminal)
 
 
-def _grid(table: Table):  # type: ignore[no-untyped-def]
+def _grid(table: Table) -> Any:
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
@@ -118,13 +118,13 @@ def _grid(table: Table):  # type: ignore[no-untyped-def]
     return grid
 
 
-def _natural_width(console, table: Table) -> int:  # type: ignore[no-untyped-def]
+def _natural_width(console: Any, table: Table) -> int:
     from rich.measure import Measurement
 
     return Measurement.get(console, console.options.update(max_width=10_000), _grid(table)).maximum
 
 
-def _print_blocks(console, table: Table) -> None:  # type: ignore[no-untyped-def]
+def _print_blocks(console: Any, table: Table) -> None:
     from rich.text import Text
 
     for i, row in enumerate(table.rows):
@@ -132,7 +132,10 @@ def _print_blocks(console, table: Table) -> None:  # type: ignore[no-untyped-def
         for j, text in enumerate(row[1:], start=1):
             if text:
                 line = Text(f"  {table.columns[j]}: ")
-                console.print(line.append(text, style="bold" if (i, j) in table.best else ""))
+                if len(line) + len(text) > console.width:
+                    line = line.append("\n    ")
+                line.append(text, style="bold" if (i, j) in table.best else "")
+                console.print(line, soft_wrap=True)
 
 
 def _encodable(table: Table, encoding: str) -> Table:

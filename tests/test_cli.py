@@ -1,0 +1,270 @@
+"""The command as a user meets it: exit codes, one-line errors, pipes, signals, run folders."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import residuum
+from residuum import cli
+from residuum.errors import DataError, NotConvergedError, UsageError
+
+COMMAND = [sys.executable, "-m", "residuum"]
+QUICK = ["compare", "--methods", "crc,nsc", "--trials", "2", "--train-per-class", "5"]
+HEAVY = ("numpy", "scipy", "sklearn", "numba", "matplotlib", "rich")
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run the command in an empty folder, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(residuum.__file__).parents[1])}
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "RESIDUUM_DATA"):
+        environment.pop(name, None)
+
+    def run(*args, **kwargs):
+        kwargs = {"capture_output": True, "text": True, "timeout": 120, **kwargs}
+        return subprocess.run([*COMMAND, *args], cwd=tmp_path, env=environment, check=False, **kwargs)
+
+    run.cwd, run.env = tmp_path, environment
+    return run
+
+
+def loaded_after(code):
+    check = f"{code}; import sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_help_and_import_load_nothing_heavy():
+    assert loaded_after("import residuum; dir(residuum)") == []
+    assert loaded_after("from residuum.cli import main; main(['--version'])")[2:] == []
+    listing = "import io, contextlib; from residuum.cli import main\nwith contextlib.redirect_stdout(io.StringIO()): "
+    check = f"{listing}main(['--help']); main(['compare', '--help'])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{check}import sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
+
+
+def test_public_names_are_all_there_and_no_other():
+    assert set(residuum.__all__) <= set(dir(residuum))
+    assert residuum.NRC is residuum.__getattr__("NRC")
+    for name in residuum.__all__:
+        assert getattr(residuum, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'magic'"):
+        _ = residuum.magic
+
+
+def test_every_listed_command_loads_and_has_help():
+    result = CliRunner().invoke(cli.cli, ["--help"])
+    assert result.exit_code == 0
+    for name, (_, text) in cli.COMMANDS.items():
+        assert re.search(rf"{name} +{re.escape(text)}", result.output)
+        one = CliRunner().invoke(cli.cli, [name, "--help"])
+        assert one.exit_code == 0
+        assert one.output.count("--debug") == 1
+
+
+def test_no_argument_shows_help_and_version_is_the_packages(capsys):
+    assert cli.main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+    assert cli.main(["--version"]) == 0
+    assert residuum.__version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["--nonsense"], "No such option"),
+        (["compare", "--trials", "many"], "'many' is not a valid integer"),
+        (["compare", "--trials", "0"], "trials must be from 1 to 1000. Got 0."),
+        (["compare", "--train-per-class", "174"], "must be from 1 to 173"),
+        (["compare", "--train-per-class", "-3"], "Got -3"),
+        (["compare", "--seed", "-1"], "seed must be from 0"),
+        (["compare", "--n-jobs", "0"], "n_jobs must be -1"),
+        (
+            ["compare", "--methods", "NRC,magic"],
+            "NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
+        ),
+        (["compare", "--methods", ""], "Got an empty list"),
+        (["compare", "surplus"], "unexpected extra argument"),
+        (["compare", "--out", ""], "out must name a folder"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(args, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(args) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (UsageError("bad rho"), 2, "Error: bad rho"),
+        (DataError("no such file"), 3, "Error: no such file"),
+        (NotConvergedError("3 queries"), 4, "Error: 3 queries"),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (PermissionError(13, "Permission denied", "/there"), 1, "Error: Permission denied: /there"),
+        (
+            ZeroDivisionError("by\nzero"),
+            1,
+            "Error: unexpected ZeroDivisionError: by zero. Run again with --debug",
+        ),
+    ],
+)
+def test_errors_of_a_command_become_one_line_and_a_code(error, code, words, capsys, monkeypatch):
+    from residuum.commands.doctor import doctor
+
+    def fail(**_options):
+        raise error
+
+    monkeypatch.setattr(doctor, "callback", fail)
+    assert cli.main(["doctor"]) == code
+    captured = capsys.readouterr().err
+    assert words in captured
+    assert "Traceback" not in captured
+    assert captured.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize("args", [["--debug", "doctor"], ["doctor", "--debug"]])
+def test_debug_shows_the_traceback(args, capsys, monkeypatch):
+    from residuum.commands.doctor import doctor
+
+    monkeypatch.setattr(doctor, "callback", lambda **_options: 1 / 0)
+    assert cli.main(args) == 1
+    assert "Traceback" in (captured := capsys.readouterr().err)
+    assert "Run again" not in captured
+
+
+def test_doctor(shell, tmp_path):
+    text = shell("doctor")
+    assert text.returncode == 0
+    assert "numpy" in text.stdout
+    assert re.search(r"blas +\w+ .*threads", text.stdout)
+    shell.env["RESIDUUM_DATA"] = str(tmp_path / "nowhere")
+    facts = json.loads(shell("doctor", "--json").stdout)
+    assert facts["residuum"] == residuum.__version__
+    assert facts["cores"] >= 1
+    assert facts["data_home"] == {"path": str(tmp_path / "nowhere"), "exists": False, "writable": False}
+    for name, extra in facts["extras"].items():
+        assert f"residuum[{name}]" in extra["install"]
+
+
+def test_compare_without_a_terminal(shell):
+    done = shell(*QUICK, "--n-jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert len(re.findall(r"^ *(NSC|CRC) +\d+\.\d ± \d+\.\d ", done.stdout, re.MULTILINE)) == 2
+    (folder,) = (shell.cwd / "residuum-runs").iterdir()
+    assert done.stderr == f"Wrote results.json, table.md and report.html to residuum-runs/{folder.name}\n"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "report.html",
+        "results.json",
+        "settings.json",
+        "table.md",
+    ]
+
+
+def test_json_and_a_reader_that_hangs_up(shell):
+    done = shell(*QUICK, "--json", "--out", "run")
+    brief = json.loads(done.stdout)
+    assert [row["method"] for row in brief["summary"]] == ["NSC", "CRC"]
+    assert brief["folder"] == "run"
+    whole = json.loads((shell.cwd / "run" / "results.json").read_text())
+    assert brief["summary"] == whole["summary"]
+
+    # The same run again only prints what is there, here into a pipe that nobody reads.
+    reading, writing = os.pipe()
+    os.close(reading)
+    gone = shell(
+        *QUICK, "--json", "--out", "run", capture_output=False, stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert gone.returncode == 1
+    assert "Traceback" not in gone.stderr
+    assert "BrokenPipe" not in gone.stderr
+
+    if Path("/dev/full").exists():
+        with Path("/dev/full").open("w") as full:
+            lost = shell(*QUICK, "--out", "run", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        assert lost.returncode == 1
+        assert "Error: No space left on device" in lost.stderr
+        assert "Traceback" not in lost.stderr
+        assert "Exception ignored" not in lost.stderr
+
+    other = shell(*QUICK, "--seed", "1", "--out", "run")
+    assert other.returncode == 2
+    assert "seed: 0 there, 1 here" in other.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_keeps_finished_cells_and_continues(shell, number):
+    args = ["compare", "--methods", "crc", "--trials", "60", "--train-per-class", "5", "--out", "run"]
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        cwd=shell.cwd,
+        env=shell.env,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    cells = shell.cwd / "run" / "cells"
+    deadline = time.monotonic() + 60
+    while not (cells.is_dir() and len(list(cells.glob("*.json"))) >= 2):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    kept = sorted(cells.iterdir())
+    assert (
+        re.fullmatch(
+            rf"Interrupted\. {len(kept)} of 60 results are kept in run; .*--out run continues.*\n", err
+        )
+        or f"{len(kept) - 1} of 60" in err
+    )  # the signal can fall between writing a cell and counting it
+    assert 2 <= len(kept) < 60
+    before = {path.name: json.loads(path.read_text()) for path in kept}
+    assert sorted(path.name for path in (shell.cwd / "run").iterdir()) == ["cells", "settings.json"]
+
+    again = shell(*args)
+    assert again.returncode == 0, again.stderr
+    results = json.loads((shell.cwd / "run" / "results.json").read_text())
+    after = {f"trial-{cell['trial']:03d}-{cell['method']}.json": cell for cell in results["cells"]}
+    assert len(after) == 60
+    assert {name: after[name] for name in before} == before  # times and all: not measured again
+
+
+def test_out_that_is_not_ours(shell):
+    (shell.cwd / "mine").mkdir()
+    (shell.cwd / "mine" / "thesis.txt").write_text("mine")
+    done = shell(*QUICK, "--out", "mine")
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+    assert [path.name for path in (shell.cwd / "mine").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or sys.platform == "darwin", reason="paths must be Unicode there")
+def test_out_with_a_name_that_is_not_utf8(shell):
+    done = shell(*QUICK, "--json", "--out", b"run-\xff", text=False)
+    assert done.returncode == 0, done.stderr
+    assert (shell.cwd / os.fsdecode(b"run-\xff") / "report.html").is_file()
+    assert json.loads(done.stdout)["folder"] == "run-\udcff"
