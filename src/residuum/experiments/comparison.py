@@ -243,7 +243,7 @@ def run(
                     warm_up(method, data, parts, seed=settings.seed)
                     warm.add(method)
                 cell = measure(method, data, parts, trial=trial, seed=settings.seed)
-                write_atomic(path, to_json(asdict(cell)))
+                write_atomic(path, to_json(vars(cell)))
             cells.append(cell)
     on_step("", settings.trials, len(cells))
     text = to_json(_assemble(settings, data, trials, cells, machine))
@@ -278,7 +278,7 @@ def _assemble(
             }
             for trial, parts in enumerate(trials)
         ],
-        "cells": [asdict(cell) for cell in cells],
+        "cells": [vars(cell) for cell in cells],
         "illustration": illustrate(data.samples, data.labels, trials[0].train, int(trials[0].test[0])),
     }
     if data.image_shape:
