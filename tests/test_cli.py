@@ -25,7 +25,7 @@ HEAVY = ("numpy", "scipy", "sklearn", "numba", "matplotlib", "rich")
 def shell(tmp_path):
     """Run the command in an empty folder, in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(Path(residuum.__file__).parents[1])}
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "RESIDUUM_DATA"):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "PYTHONUNBUFFERED", "RESIDUUM_DATA"):
         environment.pop(name, None)
 
     def run(*args, **kwargs):
