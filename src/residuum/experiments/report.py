@@ -33,8 +33,8 @@ tbody th { font-weight: 500; }
 td strong { color: var(--accent); }
 .notes { font-size: .9rem; padding-left: 1.1rem; }
 figure { margin: 0 0 1rem; }
-figure svg { width: 100%; height: auto; display: block; }
-figure svg.query { width: 5rem; height: 5rem; flex: none; border: 1px solid var(--line); }
+figure svg { width: 100%; min-width: 38rem; height: auto; display: block; }
+figure svg.query { width: 5rem; min-width: 5rem; height: 5rem; flex: none; border: 1px solid var(--line); }
 figcaption { font-size: .9rem; margin-bottom: .75rem; display: flex; gap: 1rem; align-items: center; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.25rem; }
 dl { margin: 0; font-size: .9rem; }
@@ -68,12 +68,12 @@ def report_page(results: dict[str, Any], table: Table) -> str:
 <h2>One query, three codes</h2>
 <figure>
 <figcaption>{query}<span>{_code_caption(illustration)}</span></figcaption>
-{coefficient_figure(illustration)}
+<div class="wide">{coefficient_figure(illustration)}</div>
 </figure>
 <h2>How ADMM converges</h2>
 <figure>
 <figcaption><span>{_curve_caption(illustration)}</span></figcaption>
-{convergence_figure(illustration)}
+<div class="wide">{convergence_figure(illustration)}</div>
 </figure>
 <h2>Parameters</h2>
 <dl>{_pairs(_parameter_texts(results["parameters"]))}</dl>
@@ -134,7 +134,7 @@ def _run_texts(results: dict[str, Any]) -> dict[str, str]:
     machine, settings = results["machine"], results["settings"]
     pools = (
         f"{' '.join(str(pool[k]) for k in ('internal_api', 'version') if pool.get(k))} "
-        f"({pool['num_threads']} threads)"
+        f"× {pool['num_threads']}"
         for pool in machine["thread_pools"]
     )
     return {
@@ -142,7 +142,7 @@ def _run_texts(results: dict[str, Any]) -> dict[str, str]:
         "Seed": str(settings["seed"]),
         "CPU": f"{machine['cpu']}, {machine['cores']} cores",
         "Platform": f"{machine['platform']}, Python {machine['python']}",
-        "Threads": ", ".join([*pools, f"numba ({machine['numba_threads']} threads)"]),
+        "Threads": ", ".join([*pools, f"numba × {machine['numba_threads']}"]),
         "Versions": ", ".join(
             [f"residuum {machine['residuum']}"] + [f"{k} {v}" for k, v in machine["packages"].items()]
         ),
