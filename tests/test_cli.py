@@ -76,6 +76,8 @@ def test_every_listed_command_loads_and_has_help():
         one = CliRunner().invoke(cli.cli, [name, "--help"])
         assert one.exit_code == 0
         assert one.output.count("--debug") == 1
+    nested = CliRunner().invoke(cli.cli, ["data", "list", "--help"])
+    assert nested.output.count("--debug") == 1
 
 
 def test_no_argument_shows_help_and_version_is_the_packages(capsys):
@@ -161,11 +163,12 @@ def test_doctor(inside, tmp_path, monkeypatch):
     assert code == 0
     assert "numpy" in text
     assert re.search(r"blas +\w+ .*threads", text)
-    assert f"{tmp_path / 'nowhere'} (does not exist)" in text
+    assert f"{tmp_path / 'nowhere'} (does not exist yet; from RESIDUUM_DATA)" in text
     facts = json.loads(inside("doctor", "--json")[1])
     assert facts["residuum"] == residuum.__version__
     assert facts["cores"] >= 1
-    assert facts["data_home"] == {"path": str(tmp_path / "nowhere"), "exists": False, "writable": False}
+    home = {"path": str(tmp_path / "nowhere"), "from": "RESIDUUM_DATA", "exists": False, "writable": False}
+    assert facts["data_home"] == home
     for name, extra in facts["extras"].items():
         assert f"residuum[{name}]" in extra["install"]
 

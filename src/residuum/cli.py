@@ -23,6 +23,7 @@ from residuum.errors import InterruptedRunError, ResiduumError
 # Name -> ("module:attribute", one line of help). To add a command: one file in commands/ and one line here.
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
+    "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
 }
 
@@ -49,6 +50,13 @@ DEBUG = click.Option(
 )
 
 
+def _accept_debug(command: click.Command) -> None:
+    if DEBUG not in command.params:
+        command.params.append(DEBUG)
+    for part in command.commands.values() if isinstance(command, click.Group) else ():
+        _accept_debug(part)
+
+
 class LazyGroup(click.Group):
     """A group whose commands are named in COMMANDS and imported when they are called."""
 
@@ -62,8 +70,7 @@ class LazyGroup(click.Group):
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        if DEBUG not in command.params:
-            command.params.append(DEBUG)
+        _accept_debug(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -43,11 +43,14 @@ class Dictionary:
         The atoms of class ``k`` are ``atoms[starts[k]:starts[k + 1]]``.
     samples : ndarray of shape (n_atoms,)
         Index of the training sample behind each atom, in the order given to `from_samples`.
+    spectrum : ndarray of shape (n_features,) or None
+        Diagonal of ``XX'`` when the features have been rotated so that it is diagonal.
     """
 
     atoms: FloatArray
     starts: npt.NDArray[np.int64]
     samples: npt.NDArray[np.int64]
+    spectrum: FloatArray | None = None
 
     @classmethod
     def from_samples(cls, samples: FloatArray, class_index: npt.NDArray[Any], n_classes: int) -> Dictionary:
@@ -70,6 +73,27 @@ class Dictionary:
             order = order[~zero]
         starts = np.searchsorted(class_index[order], np.arange(n_classes + 1))
         return cls(np.ascontiguousarray(unit[order]), starts.astype(np.int64), order.astype(np.int64))
+
+    def rotated(self, queries: FloatArray) -> tuple[Dictionary, FloatArray]:
+        """The same geometry with the eigenvectors of ``XX'`` as features, for the dictionary and queries.
+
+        One decomposition then serves every ridge. Codes and class residuals are those of the original: what
+        a query has outside the span of the atoms is kept as one more feature, in which every atom is zero.
+        """
+        atoms = self.atoms64
+        if self.n_atoms >= self.n_features:
+            spectrum, basis = np.linalg.eigh(atoms.T @ atoms)
+            spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
+            return Dictionary(turned, self.starts, self.samples, spectrum), queries @ basis
+        values, vectors = np.linalg.eigh(atoms @ atoms.T)
+        kept = values > values[-1] * self.n_atoms * np.finfo(np.float64).eps
+        spectrum, turned = values[kept], vectors[:, kept] * np.sqrt(values[kept])
+        basis = (atoms.T @ vectors[:, kept]) / np.sqrt(spectrum)  # (n_features, rank)
+        inside = queries @ basis
+        outside = np.linalg.norm(queries - inside @ basis.T, axis=1)
+        turned = np.column_stack([turned, np.zeros(self.n_atoms)])
+        rotated = Dictionary(turned, self.starts, self.samples, np.append(spectrum, 0.0))
+        return rotated, np.column_stack([inside, outside])
 
     @property
     def n_atoms(self) -> int:

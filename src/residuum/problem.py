@@ -72,10 +72,11 @@ class CodingProblem:
     def prox(self, points: FloatArray, rho: float) -> FloatArray:
         """``argmin_z l1*||z||_1 + neg_weight*||min(z, 0)||^2 + rho/2*||z - points||^2``, entry by entry."""
         threshold = self.l1 / rho
-        if math.isinf(self.neg_weight):
-            return np.maximum(points - threshold, 0)
-        shrink = rho / (rho + 2 * self.neg_weight)
-        return np.maximum(points - threshold, 0) + shrink * np.minimum(points + threshold, 0)
+        above = np.maximum(points - threshold if threshold else points, 0)
+        if math.isfinite(self.neg_weight):
+            shrink = rho / (rho + 2 * self.neg_weight)
+            above += shrink * np.minimum(points + threshold, 0)
+        return above
 
     def gap(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
         """Upper bound on ``(value(c) - min value) / ||y||^2``, shape (n_queries,); 0 for a zero query.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -35,11 +34,15 @@ def _install_line(extra: str) -> str:
 
 
 def _data_home() -> dict[str, Any]:
-    home = os.environ.get("RESIDUUM_DATA")
-    if not home:
-        return {"path": None}
-    path = Path(home)
-    return {"path": home, "exists": path.is_dir(), "writable": os.access(path, os.W_OK)}
+    from residuum.datasets.home import data_home
+
+    home = data_home()
+    return {
+        "path": str(home),
+        "from": "RESIDUUM_DATA" if os.environ.get("RESIDUUM_DATA") else "default",
+        "exists": home.is_dir(),
+        "writable": os.access(home, os.W_OK),
+    }
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -67,10 +70,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append("  unknown: residuum runs from a source tree that is not installed")
     lines += ["", "Data home"]
     home = facts["data_home"]
-    if home["path"] is None:
-        lines.append("  not set (environment variable RESIDUUM_DATA)")
-    else:
-        state = "" if home["exists"] else " (does not exist)"
-        state = state or ("" if home["writable"] else " (read-only)")
-        lines.append(f"  {home['path']}{state}")
+    state = "does not exist yet" if not home["exists"] else "writable" if home["writable"] else "read-only"
+    origin = "from RESIDUUM_DATA" if home["from"] != "default" else "default; RESIDUUM_DATA changes it"
+    lines.append(f"  {home['path']} ({state}; {origin})")
     return lines

@@ -71,21 +71,23 @@ class ADMM:
             shared=problem.shared,
             classwise=problem.classwise,
             ridge=problem.l2 + rho / 2,
-            matrix=dictionary.n_atoms <= dictionary.n_features or problem.classwise != 0,
+            matrix=True,
         )
 
     def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield (c_t, z_t) for t = 1, 2, ...; each pair is new and may be kept."""
         first = self._inverse.encode(queries)  # (Q + rho/2 I)^{-1} X'y
-        c, s = first, first
+        c = s = first
         while True:
             z = self.problem.prox(s, self.rho)
             yield c, z
-            delta = z - s  # delta / rho
-            c = self._inverse.apply(z + delta)
-            c *= self.rho / 2
-            c += first
-            s = c - delta
+            c, s = self._advance(first, z, s)
+
+    def _advance(self, first: FloatArray, z: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        dual = z - s  # delta / rho
+        c = self._inverse.apply(z + dual, weight=self.rho / 2)
+        c += first
+        return c, np.subtract(c, dual, out=dual)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query."""
@@ -116,9 +118,8 @@ class ADMM:
         converged = np.zeros(count, dtype=bool)
         active = np.arange(count)
         first = self._inverse.encode(queries)
-        s = first
+        c = s = first
         c_old = z_old = np.zeros_like(first)
-        c = first
         for step in range(1, self.max_iter + 1):
             z = self.problem.prox(s, self.rho)
             done = _all_small((c - z, c - c_old, z - z_old), tol)
@@ -131,15 +132,14 @@ class ADMM:
                 if not len(active):
                     break
             c_old, z_old = c, z
-            delta = z - s
-            c = first + (self.rho / 2) * self._inverse.apply(z + delta)
-            s = c - delta
+            c, s = self._advance(first, z, s)
         return codes, n_iter, converged
 
     def trace(self, queries: FloatArray) -> Trace:
         """Every iterate and the three convergence curves of max_iter steps."""
         codes, curves = [], []
-        c_old = z_old = np.zeros((len(queries), self.dictionary.n_atoms))
+        c_old: FloatArray = np.zeros((len(queries), self.dictionary.n_atoms))
+        z_old = c_old
         for c, z in islice(self.steps(queries), self.max_iter):
             codes.append(z)
             curves.append([np.abs(d).max(axis=1) for d in (c - z, c - c_old, z - z_old)])

@@ -17,7 +17,13 @@ class QuadraticInverse:
         Q^{-1} X' = M^{-1} X' (I + shared * X M^{-1} X')^{-1}
         Q^{-1} v  = M^{-1} v - shared * Q^{-1} X' (X M^{-1} v)
 
+    A dictionary whose features are eigenvectors of XX' (`Dictionary.rotated`) needs no factorisation at all.
     Factorisations are float64; what is applied to queries has the dictionary's precision.
+
+    Parameters
+    ----------
+    matrix : bool
+        Whether `apply` will be used, which for a factored Q needs its inverse.
 
     Attributes
     ----------
@@ -26,13 +32,20 @@ class QuadraticInverse:
     """
 
     def __init__(
-        self, dictionary: Dictionary, *, shared: float, classwise: float, ridge: float, matrix: bool = False
+        self,
+        dictionary: Dictionary,
+        *,
+        shared: float,
+        classwise: float,
+        ridge: float,
+        matrix: bool = False,
     ) -> None:
         self._dictionary = dictionary
         self._shared, self._classwise, self._ridge = shared, classwise, ridge
         self._matrix: FloatArray | None = None
-        dense = dictionary.n_atoms <= dictionary.n_features and shared != 0
-        if dense or (matrix and classwise):
+        if dictionary.spectrum is not None and not classwise:
+            self.encoder = self._cast(dictionary.atoms64 / (shared * dictionary.spectrum + ridge))
+        elif (dictionary.n_atoms <= dictionary.n_features and shared) or (matrix and classwise):
             self._factor_atoms(matrix)
         else:
             self._factor_features()
@@ -71,14 +84,16 @@ class QuadraticInverse:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
         return queries @ self.encoder.T
 
-    def apply(self, points: FloatArray) -> FloatArray:
-        """``Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+    def apply(self, points: FloatArray, weight: float = 1.0) -> FloatArray:
+        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
         if self._matrix is not None:
-            return points @ self._matrix
-        result = (points @ self._dictionary.atoms) @ self.encoder.T
-        result *= -self._shared
-        result += points
-        result /= self._ridge
+            result = points @ self._matrix
+            return result if weight == 1 else weight * result
+        factor = weight / self._ridge
+        reach = points @ self._dictionary.atoms  # (n_queries, n_features)
+        reach *= -self._shared * factor
+        result = reach @ self.encoder.T
+        result += points if factor == 1 else factor * points
         return result
 
 

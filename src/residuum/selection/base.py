@@ -1,0 +1,250 @@
+"""The scikit-learn face of the estimators that choose their own parameters."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.ma import MaskedArray
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from residuum.base import RepresentationClassifier
+from residuum.explanation import Explanation
+from residuum.selection.folds import Fold
+from residuum.solvers.base import Solution
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Leave the method as it is."""
+        return method
+
+
+Candidate = dict[str, Any]
+
+
+class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """``argmax over the grid of the mean score over the folds``; ties go to the simpler candidate.
+
+    A subclass lists its candidates from the simplest to the most complex (`_candidates`), scores all of them
+    on one fold with whatever they share (`_fold_scores`), and names the classifier they configure.
+    """
+
+    _estimator_class: type[RepresentationClassifier]
+
+    cv: Any
+    scoring: Any
+    n_jobs: int | None
+
+    def _candidates(self, n_samples: int) -> list[Candidate]:
+        raise TypeError(f"{type(self).__name__} does not list its candidates: define _candidates.")
+
+    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
+        raise TypeError(f"{type(self).__name__} cannot score a fold: define _fold_scores.")
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> GridSelector:
+        """Choose by cross-validation on the training data, then fit the choice to all of it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        groups : array-like of shape (n_samples,), default=None
+            Groups for a group-aware splitter given as `cv`.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        splits = self._splits(X, y, groups)
+        candidates = self._candidates(len(X))
+        scorer = check_scoring(self._estimator_class(), scoring=self.scoring)
+        progress = _Progress(self, X, y, len(splits))
+        started = time.perf_counter()
+        folds = self._run(X, y, splits, candidates, scorer, progress)
+        seconds = time.perf_counter() - started
+        self.cv_results_ = _results(candidates, np.array(folds).T)
+        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+        self.best_params_ = candidates[self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.search_time_ = seconds
+        self.n_splits_ = len(splits)
+        self.scorer_ = scorer
+        self.best_estimator_ = self._estimator_class(**self.best_params_).fit(X, y)
+        self.classes_ = self.best_estimator_.classes_
+        progress.finish()
+        return self
+
+    def _splits(self, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The splits of `cv`; with fewer samples in a class than folds, fewer folds, and one needs two."""
+        cv = 5 if self.cv is None else self.cv
+        smallest = int(np.unique(y, return_counts=True)[1].min())
+        if isinstance(cv, (int, np.integer)) and 2 <= smallest < cv:
+            warnings.warn(
+                f"The smallest class has {smallest} samples, fewer than the {cv} folds asked for: "
+                f"{type(self).__name__} uses {smallest} folds. Pass cv={smallest} to silence this warning.",
+                UserWarning,
+                stacklevel=4,
+            )
+            cv = smallest
+        splitter = check_cv(cv, y, classifier=True)
+        if isinstance(cv, (int, np.integer)) and smallest < 2:
+            lone = np.unique(y, return_counts=True)
+            raise ValueError(
+                f"{type(self).__name__} cannot cross-validate: class {lone[0][lone[1].argmin()]!r} has 1 "
+                "sample. Add samples, drop the class, or pass a splitter as cv."
+            )
+        return list(splitter.split(X, y, groups))
+
+    def _run(
+        self, X: Any, y: Any, splits: Any, candidates: list[Candidate], scorer: Any, progress: _Progress
+    ) -> list[np.ndarray]:
+        workers = min(effective_n_jobs(self.n_jobs), len(splits))
+        if workers == 1:
+            scores = []
+            for train, test in splits:
+                with progress.fold():
+                    scores.append(self._score_fold(X, y, train, test, candidates, scorer))
+            return scores
+        with threadpool_limits(1):
+            return Parallel(n_jobs=workers, prefer="threads")(
+                delayed(self._score_fold)(X, y, train, test, candidates, scorer) for train, test in splits
+            )
+
+    def _score_fold(
+        self, X: Any, y: Any, train: Any, test: Any, candidates: list[Candidate], scorer: Any
+    ) -> np.ndarray:
+        fold = Fold(X[train], y[train], X[test])
+        scores = np.full(len(candidates), np.nan)
+        for index, class_scores in self._fold_scores(fold, candidates):
+            scores[index] = scorer(_Scored(fold.classes, class_scores), X[test], y[test])
+        return scores
+
+    # The chosen model answers.
+
+    def _chosen(self) -> RepresentationClassifier:
+        check_is_fitted(self)
+        return self.best_estimator_
+
+    def predict(self, X: Any) -> Any:
+        """Labels by the chosen model."""
+        return self._chosen().predict(self._check(X))
+
+    def decision_function(self, X: Any) -> Any:
+        """Minus the class residuals of the chosen model; with two classes, their difference."""
+        return self._chosen().decision_function(self._check(X))
+
+    def residuals(self, X: Any) -> Any:
+        """Class residuals of the chosen model."""
+        return self._chosen().residuals(self._check(X))
+
+    def encode(self, X: Any) -> Any:
+        """Codes of the chosen model."""
+        return self._chosen().encode(self._check(X))
+
+    def solve(self, X: Any, *, certify: bool = True) -> Solution:
+        """Codes with certificates of the chosen model."""
+        return self._chosen().solve(self._check(X), certify=certify)
+
+    def reconstruct(self, X: Any) -> Any:
+        """Reconstructions by the chosen model."""
+        return self._chosen().reconstruct(self._check(X))
+
+    def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
+        """Why the chosen model gave one query its label."""
+        return self._chosen().explain(query, max_atoms=max_atoms)
+
+    def _check(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._estimator_class._classes_span_the_plane
+        return tags
+
+
+class _Scored(ClassifierMixin, BaseEstimator):
+    """A fitted classifier as far as a scorer can see: it has answered already."""
+
+    def __init__(self, classes: np.ndarray, class_scores: np.ndarray) -> None:
+        self.classes_, self._class_scores = classes, class_scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self._class_scores.argmin(axis=1)]
+
+    @available_if(lambda self: True)
+    def decision_function(self, X: Any) -> np.ndarray:
+        scores = self._class_scores
+        if scores.shape[1] != 2:
+            return -scores
+        finite = np.isfinite(scores).any(axis=1)
+        return np.subtract(scores[:, 0], scores[:, 1], out=np.zeros(len(scores)), where=finite)
+
+
+class _Progress:
+    """scikit-learn's callbacks (1.9): one task per fold and one for the final fit."""
+
+    def __init__(self, estimator: Any, X: Any, y: Any, n_folds: int) -> None:
+        self._context = None
+        self._estimator, self._data = estimator, {"X": X, "y": y}
+        if hasattr(estimator, "_init_callback_context") and getattr(estimator, "_skl_callbacks", None):
+            self._context = estimator._init_callback_context(max_subtasks=n_folds)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._task: Any = None
+
+    def fold(self) -> _Progress:
+        return self
+
+    def __enter__(self) -> None:
+        if self._context is not None:
+            self._task = self._context.subcontext(task_name="fold")
+            self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+
+    def __exit__(self, *error: object) -> None:
+        if self._task is not None and error[0] is None:
+            self._task.call_on_fit_task_end(estimator=self._estimator, **self._data)
+
+    def finish(self) -> None:
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator, **self._data)
+
+
+def _results(candidates: list[Candidate], scores: np.ndarray) -> Mapping[str, Any]:
+    """``cv_results_`` with the keys of GridSearchCV; scores has shape (n_candidates, n_folds)."""
+    results: dict[str, Any] = {"params": candidates}
+    for name in sorted({name for candidate in candidates for name in candidate}):
+        column = MaskedArray(np.empty(len(candidates), dtype=object), mask=True)
+        for i, candidate in enumerate(candidates):
+            if name in candidate:
+                column[i] = candidate[name]
+        results[f"param_{name}"] = column
+    for fold, column in enumerate(scores.T):
+        results[f"split{fold}_test_score"] = column
+    results["mean_test_score"] = np.average(scores, axis=1)
+    results["std_test_score"] = np.std(scores, axis=1)
+    worst_last = np.where(np.isnan(results["mean_test_score"]), -np.inf, results["mean_test_score"])
+    results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
+    return results

@@ -1,0 +1,135 @@
+"""Slow literal loops straight from the paper's equations. They are never optimised.
+
+Columns of X are atoms here, as in the paper; y is one query.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+def normalised(columns):
+    """Step 1 of Algorithms 1 and 3: unit l2 norm."""
+    return columns / np.linalg.norm(columns, axis=0)
+
+
+def algorithm_1(X_blocks, y, code):
+    """Steps 3 and 4 of Algorithm 1: residuals of the classes, and the label."""
+    residuals, start = [], 0
+    for block in X_blocks:
+        part = code[start : start + block.shape[1]]
+        residuals.append(np.linalg.norm(y - block @ part))
+        start += block.shape[1]
+    return np.array(residuals), int(np.argmin(residuals))
+
+
+def crc_code(X, y, l2):
+    """``min ||y - Xc||^2 + l2 ||c||^2`` by its normal equations."""
+    return np.linalg.solve(X.T @ X + l2 * np.eye(X.shape[1]), X.T @ y)
+
+
+def src_code(X, y, l1, sweeps=20000):
+    """``min ||y - Xc||^2 + l1 ||c||_1`` one coordinate at a time."""
+    c = np.zeros(X.shape[1])
+    for _ in range(sweeps):
+        before = c.copy()
+        for j in range(X.shape[1]):
+            rest = y - X @ c + X[:, j] * c[j]
+            price = X[:, j] @ rest
+            c[j] = np.sign(price) * max(abs(price) - l1 / 2, 0) / (X[:, j] @ X[:, j])
+        if np.abs(c - before).max() < 1e-15:
+            break
+    return c
+
+
+def algorithm_2(X, y, rho, T):
+    """The paper's ADMM: returns the iterates [(c_1, z_1), ..., (c_T, z_T)]."""
+    n = X.shape[1]
+    c, z, delta = np.zeros(n), np.zeros(n), np.zeros(n)
+    iterates = []
+    for _ in range(T):
+        c = np.linalg.inv(X.T @ X + rho / 2 * np.eye(n)) @ (X.T @ y + rho / 2 * z + 0.5 * delta)  # Eq. 8
+        z = np.maximum(0, c - delta / rho)  # Eq. 10
+        delta = delta + rho * (z - c)  # Eq. 11
+        iterates.append((c, z))
+    return iterates
+
+
+def algorithm_3(X_blocks, y, rho, T):
+    """NRC: normalise, code by Algorithm 2, residuals, label."""
+    X_blocks = [normalised(block) for block in X_blocks]
+    y = y / np.linalg.norm(y)
+    code = algorithm_2(np.hstack(X_blocks), y, rho, T)[-1][1]
+    return (code, *algorithm_1(X_blocks, y, code))
+
+
+def nsc_code(X_blocks, y, l2):
+    """Every class alone: least squares of ``[X_k; sqrt(l2) I] c = [y; 0]``."""
+    parts = []
+    for block in X_blocks:
+        n = block.shape[1]
+        stacked = np.vstack([block, np.sqrt(l2) * np.eye(n)])
+        parts.append(np.linalg.lstsq(stacked, np.concatenate([y, np.zeros(n)]), rcond=None)[0])
+    return np.concatenate(parts)
+
+
+def procrc_code(X_blocks, y, l2, gamma):
+    """BFGS on ``||y - Xc||^2 + l2 ||c||^2 + gamma/K sum_k ||Xc - X_k c_k||^2``."""
+    X, K = np.hstack(X_blocks), len(X_blocks)
+    masked = []
+    start = 0
+    for block in X_blocks:
+        only = np.zeros_like(X)
+        only[:, start : start + block.shape[1]] = block
+        masked.append(X - only)
+        start += block.shape[1]
+
+    def objective(c):
+        apart = [M @ c for M in masked]
+        value = np.sum((y - X @ c) ** 2) + l2 * c @ c + gamma / K * sum(a @ a for a in apart)
+        slope = 2 * (X.T @ (X @ c - y) + l2 * c)
+        slope += 2 * gamma / K * sum(M.T @ a for M, a in zip(masked, apart, strict=True))
+        return value, slope
+
+    return minimize(objective, np.zeros(X.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-10}).x
+
+
+def soft_code(X, y, l2, neg_weight):
+    """Newton steps on the sign pattern of ``min ||y - Xc||^2 + l2 ||c||^2 + neg_weight ||min(c,0)||^2``.
+
+    Where the plain step cycles, the step is halved until the objective falls.
+    """
+
+    def objective(c):
+        return np.sum((y - X @ c) ** 2) + l2 * c @ c + neg_weight * np.sum(np.minimum(c, 0) ** 2)
+
+    c = crc_code(X, y, l2)
+    for _ in range(1000):
+        weights = l2 + neg_weight * (c < 0)
+        target = np.linalg.solve(X.T @ X + np.diag(weights), X.T @ y)
+        step = 1.0
+        while step > 1e-12 and objective(c + step * (target - c)) > objective(c):
+            step /= 2
+        moved = c + step * (target - c)
+        if np.abs(moved - c).max() < 1e-15:
+            break
+        c = moved
+    return c
+
+
+def nnls_by_brute_force(X, y, l2=0.0):
+    """The best least-squares fit over every subset of atoms whose coefficients come out non-negative."""
+    n = X.shape[1]
+    best, best_code = float(y @ y), np.zeros(n)
+    for size in range(1, n + 1):
+        for subset in itertools.combinations(range(n), size):
+            A = X[:, subset]
+            part = np.linalg.pinv(A.T @ A + l2 * np.eye(size)) @ (A.T @ y)
+            value = np.sum((y - A @ part) ** 2) + l2 * part @ part
+            if (part >= -1e-12).all() and value < best - 1e-14:
+                best, best_code = value, np.zeros(n)
+                best_code[list(subset)] = np.maximum(part, 0)
+    return best_code, best

@@ -1,0 +1,930 @@
+"""Loaders on originals of the exact shape (synthetic), on damaged files, and on real data where it is."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import os
+import struct
+import sys
+import threading
+import tracemalloc
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.io import savemat
+
+from residuum.commands.data import data as data_command
+from residuum.datasets import DATASETS, data_home, get_dataset, load_dataset
+from residuum.datasets.base import RemoteFile, Samples, check_counts
+from residuum.datasets.common import column_major
+from residuum.datasets.images import box_resize
+from residuum.datasets.importing import import_copy
+from residuum.datasets.readers import (
+    read_arff,
+    read_idx,
+    read_libsvm,
+    read_mat,
+    read_npz,
+    read_pgm,
+    read_table,
+)
+from residuum.datasets.store import fetch, status, verify
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
+
+Array = np.ndarray[Any, Any]
+REAL = os.environ.get("RESIDUUM_DATA", "")
+needs_real = pytest.mark.skipif(not REAL, reason="RESIDUUM_DATA is not set: no real data to read")
+
+# ---------------------------------------------------------------- synthetic originals of the exact shape
+
+
+def official_labels(name: str, part: str) -> Array:
+    counts = getattr(DATASETS[name].expected, f"{part}_counts")
+    labels = np.repeat(np.arange(len(counts)), counts)
+    return np.random.default_rng(len(labels)).permutation(labels)
+
+
+def usps_patterns() -> Array:
+    """One 16x16 image per digit, values k/1000 in [-1, 1], most of them 0; the digit 1 is an upright bar."""
+    rng = np.random.default_rng(0)
+    patterns = rng.integers(-1000, 1001, (10, 256)) / 1000 * (rng.random((10, 256)) < 0.1)
+    bar = np.zeros((16, 16))
+    bar[2:14, 7:9] = 1.0
+    patterns[1] = bar.ravel()
+    return patterns
+
+
+@pytest.fixture(scope="module")
+def usps_expected() -> Samples:
+    labels = np.concatenate([official_labels("usps", "train"), official_labels("usps", "test")])
+    images = ((usps_patterns() + 1) / 2)[labels].reshape(-1, 16, 16).astype(np.float32)
+    return Samples("usps", images, labels, n_train=7291)
+
+
+def write_usps_libsvm(folder: Path) -> None:
+    lines = [
+        f"{digit + 1} " + " ".join(f"{i}:{value:g}" for i, value in enumerate(pattern, 1) if value)
+        for digit, pattern in enumerate(usps_patterns())
+    ]
+    for name, part in (("usps.bz2", "train"), ("usps.t.bz2", "test")):
+        text = "\n".join(lines[digit] for digit in official_labels("usps", part))
+        (folder / name).write_bytes(bz2.compress(text.encode() + b"\n", 1))
+
+
+def write_usps_esl(folder: Path) -> None:
+    lines = [
+        f"{digit}.0000 " + " ".join(f"{v:.4f}" for v in row) for digit, row in enumerate(usps_patterns())
+    ]
+    for name, part in (("zip.train.gz", "train"), ("zip.test.gz", "test")):
+        text = "".join(lines[digit] + " \n" for digit in official_labels("usps", part))
+        (folder / name).write_bytes(gzip.compress(text.encode(), 1))
+
+
+def write_usps_mat(folder: Path, transposed: bool = False) -> None:
+    labels = np.concatenate([official_labels("usps", "train"), official_labels("usps", "test")])
+    patterns = usps_patterns().reshape(10, 16, 16)
+    if transposed:
+        patterns = patterns.transpose(0, 2, 1)
+    savemat(folder / "USPS.mat", {"fea": patterns.reshape(10, 256)[labels], "gnd": labels[:, None] + 1.0})
+
+
+def write_usps_arff(folder: Path) -> None:
+    labels = np.concatenate([official_labels("usps", "train"), official_labels("usps", "test")])
+    head = "% a comment\n@RELATION USPS\n\n"
+    head += "".join(f"@ATTRIBUTE double{i} REAL\n" for i in range(256))
+    head += "@ATTRIBUTE int0 {1,2,3,4,5,6,7,8,9,10}\n\n@DATA\n"
+    lines = [
+        ",".join(f"{v:g}" for v in row) + f",'{digit + 1}'\n" for digit, row in enumerate(usps_patterns())
+    ]
+    (folder / "USPS.arff").write_text(head + "".join(lines[digit] for digit in labels))
+
+
+USPS_WRITERS = {
+    "LIBSVM": write_usps_libsvm,
+    "ESL": write_usps_esl,
+    "MATLAB": write_usps_mat,
+    "MATLAB, transposed": partial(write_usps_mat, transposed=True),
+    "OpenML 41082": write_usps_arff,
+}
+
+
+def idx_bytes(array: Array) -> bytes:
+    return (
+        struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
+    )
+
+
+def mnist_images(labels: Array) -> Array:
+    images = np.zeros((len(labels), 28, 28), dtype=np.uint8)
+    images[:, 3, 5] = labels * 20
+    images[:, 20, 1] = np.arange(len(labels)) % 251
+    return images
+
+
+@pytest.fixture(scope="module")
+def mnist_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mnist-originals")
+    for part, stem in (("train", "train"), ("test", "t10k")):
+        labels = official_labels("mnist", part)
+        (folder / f"{stem}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(labels), 1))
+        images = gzip.compress(idx_bytes(mnist_images(labels)), 1)
+        (folder / f"{stem}-images-idx3-ubyte.gz").write_bytes(images)
+    return folder
+
+
+def pgm_bytes(image: Array, head: str = "P5\n# made by a test\n{w} {h}\n255\n") -> bytes:
+    return head.format(w=image.shape[1], h=image.shape[0]).encode() + image.astype(np.uint8).tobytes()
+
+
+def yale_image(subject: int, number: int) -> Array:
+    """Blocks of 4x4 equal pixels, so that shrinking to 48x42 is exact; rows and columns differ."""
+    rows, columns = np.indices((48, 42))
+    return np.kron((rows * 3 + columns + subject + number) % 256, np.ones((4, 4), dtype=int))
+
+
+BAD_NAMES = {(11, 3), (12, 63), (39, 0)}
+
+
+@pytest.fixture(scope="module")
+def yale_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("yale-originals") / "CroppedYale"
+    for subject in (number for number in range(1, 40) if number != 14):
+        person = folder / f"yaleB{subject:02d}"
+        person.mkdir(parents=True)
+        (person / f"yaleB{subject:02d}_P00.info").write_text("not an image")
+        (person / f"yaleB{subject:02d}_P00_Ambient.pgm").write_bytes(b"P5\n1 1\n255\nx")
+        for number in range(64):
+            suffix = ".pgm.bad" if (subject, number) in BAD_NAMES else ".pgm"
+            name = f"yaleB{subject:02d}_P00A+{number:03d}E+00{suffix}"
+            content = pgm_bytes(yale_image(subject, number))
+            (person / name).write_bytes(content[:-100] if (subject, number) == (39, 0) else content)
+    return folder
+
+
+def ar_image(label: int, number: int) -> Array:
+    rows, columns = np.indices((60, 43))
+    return (rows * 4 + columns % 4 + label + number) % 256  # differs along rows and along columns
+
+
+def ar_matrix(numbers: range, skip: tuple[int, int] | None = None) -> tuple[Array, Array]:
+    rows = [
+        (ar_image(label, number).ravel(order="F"), label)  # image(:) of MATLAB
+        for label in range(1, 101)
+        for number in numbers
+        if (label, number) != skip
+    ]
+    return np.array([row for row, _ in rows], dtype=np.uint8).T, np.array([[label for _, label in rows]])
+
+
+def write_ar_mat(path: Path, **changes: Any) -> None:
+    train, trainlabels = ar_matrix(range(1, 8))
+    test, testlabels = ar_matrix(range(14, 21), skip=(77, 20))
+    content = {
+        "NewTrain_DAT": train,
+        "NewTest_DAT": test,
+        "trainlabels": trainlabels.astype(float),
+        "testlabels": testlabels.astype(float),
+    }
+    savemat(path, {**content, **changes}, do_compression=True)
+
+
+# ---------------------------------------------------------------- the data home
+
+
+def test_data_home_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RESIDUUM_DATA", str(tmp_path / "variable"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert data_home(tmp_path / "explicit") == tmp_path / "explicit"
+    assert data_home() == tmp_path / "variable"
+    monkeypatch.delenv("RESIDUUM_DATA")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert data_home() == tmp_path / "cache" / "residuum" / "data"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert data_home() == Path.home() / ".cache" / "residuum" / "data"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert data_home() == Path.home() / "Library" / "Caches" / "residuum" / "data"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    assert data_home() == tmp_path / "local" / "residuum" / "Cache" / "data"
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
+def test_missing_data_set_says_where_how_and_which_layout(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError) as caught:
+        load_dataset(name, data_home=tmp_path)
+    message = str(caught.value)
+    assert isinstance(caught.value, FileNotFoundError)
+    assert isinstance(caught.value, DataError)
+    assert caught.value.exit_code == 3
+    assert str(tmp_path / name) in message
+    assert f"residuum data import {name}" in message
+    assert "{size}" not in message
+    assert ("residuum data fetch" in message) == (DATASETS[name].access == "open")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_ar_says_how_to_apply(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match="Ohio State") as caught:
+        load_dataset("ar", data_home=tmp_path)
+    for part in ("university account", "AR_DAT.mat", "2580x699", "M-001-01.bmp", "no passing on"):
+        assert part in str(caught.value)
+
+
+def test_incomplete_copy_is_named(tmp_path: Path, mnist_folder: Path) -> None:
+    name = "train-labels-idx1-ubyte.gz"
+    (tmp_path / name).write_bytes((mnist_folder / name).read_bytes())
+    with pytest.raises(DataNotFoundError, match=r"Incomplete copy.*train-images-idx3-ubyte.gz.*missing"):
+        load_dataset("mnist", data_home=tmp_path)
+
+
+def test_unknown_name_and_bad_image_shape(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="one of digits, usps"):
+        load_dataset("minst", data_home=tmp_path)
+    with pytest.raises(UsageError, match=r"None or \(8, 8\)"):
+        load_dataset("digits", image_shape=(4, 4))
+    with pytest.raises(UsageError, match="height, width"):
+        load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(0, 48))
+
+
+@pytest.mark.parametrize("dataset", DATASETS.values(), ids=DATASETS)
+def test_every_declaration_is_complete(dataset: Any) -> None:
+    assert get_dataset(dataset.name) is dataset
+    assert dataset.licence
+    assert dataset.citation
+    assert dataset.access in ("bundled", "open", "registration")
+    assert bool(dataset.files) == (dataset.access == "open")
+    assert bool(dataset.how_to_get) == (dataset.access == "registration")
+    for remote in (*dataset.files, *(file for group in dataset.fallbacks for file in group)):
+        assert isinstance(remote, RemoteFile)
+        assert all(url.startswith(("https://", "http://")) for url in remote.urls)
+        assert remote.md5 is None or len(bytes.fromhex(remote.md5)) == 16
+        assert remote.sha256 is None or len(bytes.fromhex(remote.sha256)) == 32
+
+
+def test_digits() -> None:
+    digits = load_dataset("digits")
+    assert digits.images.shape == (1797, 8, 8)
+    assert digits.labels.dtype == np.int64
+    with pytest.raises(DataError, match="no official split"):
+        _ = digits.x_train
+
+
+# ---------------------------------------------------------------- loaders
+
+
+@pytest.mark.parametrize(("kind", "place"), [*((kind, "") for kind in USPS_WRITERS), ("LIBSVM", "usps")])
+def test_usps_originals_agree(kind: str, place: str, usps_expected: Samples, tmp_path: Path) -> None:
+    (tmp_path / place).mkdir(exist_ok=True)
+    USPS_WRITERS[kind](tmp_path / place)
+    usps = load_dataset("usps", data_home=tmp_path)
+    assert kind.split(",")[0] in usps.source
+    assert usps.images.dtype == np.float32
+    np.testing.assert_array_equal(usps.labels, usps_expected.labels)
+    np.testing.assert_allclose(usps.images, usps_expected.images, atol=1e-6)
+    assert (len(usps.x_train), len(usps.x_test)) == (7291, 2007)
+
+
+def test_other_sets_named_usps_are_refused(tmp_path: Path) -> None:
+    savemat(tmp_path / "USPS.mat", {"data": np.zeros((256, 1100, 10), dtype=np.uint8)})
+    with pytest.raises(DataFormatError, match=r"data \(256, 1100, 10\)"):
+        load_dataset("usps", data_home=tmp_path)
+    savemat(tmp_path / "USPS.mat", {"fea": np.zeros((11000, 256), dtype=np.uint8), "gnd": np.ones(11000)})
+    with pytest.raises(DataFormatError, match="expected 9298 samples"):
+        load_dataset("usps", data_home=tmp_path)
+
+
+def test_usps_in_another_order_is_refused(tmp_path: Path) -> None:
+    write_usps_mat(tmp_path)
+    content = read_mat(tmp_path / "USPS.mat", ("fea", "gnd"))
+    savemat(tmp_path / "USPS.mat", {key: value[::-1] for key, value in content.items()})
+    with pytest.raises(DataFormatError, match="training samples per class: expected"):
+        load_dataset("usps", data_home=tmp_path)
+
+
+def test_mnist_idx(mnist_folder: Path, tmp_path: Path) -> None:
+    mnist = load_dataset("mnist", data_home=mnist_folder)
+    assert mnist.x_train.shape == (60_000, 28, 28)
+    assert mnist.x_test.dtype == np.uint8
+    np.testing.assert_array_equal(mnist.y_test, official_labels("mnist", "test"))
+    np.testing.assert_array_equal(mnist.x_test, mnist_images(mnist.y_test))
+    for path in mnist_folder.iterdir():
+        (tmp_path / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+    np.testing.assert_array_equal(load_dataset("mnist", data_home=tmp_path).images, mnist.images)
+
+
+def test_mnist_openml_arff(tmp_path: Path) -> None:
+    labels = official_labels("mnist", "test")[:6000]
+    rows = np.zeros((10, 784), dtype=int)
+    rows[np.arange(10), np.arange(10)] = 255
+    lines = [",".join(map(str, row)) + f",{digit}\n" for digit, row in enumerate(rows)]
+    head = "@RELATION mnist_784\n" + "".join(f"@ATTRIBUTE pixel{i} real\n" for i in range(784))
+    head += "@ATTRIBUTE class {0,1,2,3,4,5,6,7,8,9}\n@DATA\n"
+    text = head + "".join(lines[label] for label in labels)
+    (tmp_path / "mnist_784.arff.gz").write_bytes(gzip.compress(text.encode(), 1))
+    source = DATASETS["mnist"].sources[-1]
+    mnist = source.read((tmp_path / "mnist_784.arff.gz",), None)
+    np.testing.assert_array_equal(mnist.labels, labels)
+    np.testing.assert_array_equal(mnist.images.reshape(-1, 784).argmax(axis=1), labels)
+    assert (mnist.n_train, mnist.images.dtype) == (60_000, np.uint8)
+    with pytest.raises(DataFormatError, match="training samples: expected 60000, got 6000"):
+        load_dataset("mnist", data_home=tmp_path)
+
+
+def test_arff_keeps_the_narrow_type_only(tmp_path: Path) -> None:
+    """20,000 x 101 values are 2 MB as uint8 and 16 MB as float64: the blocks must not be kept."""
+    head = "@relation r\n" + "@attribute a real\n" * 100 + "@attribute c {0,1}\n@data\n"
+    (tmp_path / "a.arff").write_text(head + (",".join("0" * 101) + "\n") * 20_000)
+    tracemalloc.start()
+    read_arff(tmp_path / "a.arff", 100, max_rows=20_000, dtype=np.uint8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
+
+
+@pytest.mark.parametrize("shape", [None, (48, 42)])
+def test_yale_folder(shape: tuple[int, int] | None, yale_folder: Path) -> None:
+    yale = load_dataset("extended_yale_b", data_home=yale_folder.parent, image_shape=shape)
+    assert yale.images.shape == (2432, *(shape or (54, 48)))
+    assert yale.images.dtype == np.uint8
+    np.testing.assert_array_equal(np.unique(yale.labels), [n for n in range(1, 40) if n != 14])
+    assert (np.unique(yale.labels, return_counts=True)[1] == 64).all()
+    assert yale.extra["bad"].sum() == len(BAD_NAMES)
+    assert yale.extra["names"][yale.extra["bad"]][0] == "yaleB11_P00A+003E+00.pgm.bad"
+    index = list(yale.extra["names"]).index("yaleB20_P00A+017E+00.pgm")
+    if shape is not None:
+        np.testing.assert_array_equal(yale.images[index], box_resize(yale_image(20, 17), shape))
+    if shape == (48, 42):
+        np.testing.assert_array_equal(yale.images[index], yale_image(20, 17)[::4, ::4])
+
+
+def test_yale_zip_is_read_in_place_and_without_bad_images(yale_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "extended_yale_b").mkdir()
+    with zipfile.ZipFile(tmp_path / "extended_yale_b" / "CroppedYale.zip", "w") as archive:
+        for path in sorted(yale_folder.rglob("*.pgm")):
+            archive.write(path, f"CroppedYale/{path.relative_to(yale_folder)}")
+    with pytest.raises(DataFormatError, match="samples: expected 2432 or 2414, got 2429"):
+        load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42))
+
+
+def test_yale_prepared_file_of_the_size_asked_for(tmp_path: Path) -> None:
+    labels = np.repeat([n for n in range(1, 40) if n != 14], 64).astype(np.uint8)
+    for h, w in ((54, 48), (48, 42)):
+        images = np.full((2432, h, w), h, dtype=np.uint8)
+        np.savez_compressed(tmp_path / f"extended_yale_b_{h}x{w}.npz", images=images, labels=labels)
+    assert load_dataset("extended_yale_b", data_home=tmp_path).image_shape == (54, 48)
+    assert load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42)).images[0, 0, 0] == 48
+    with pytest.raises(DataNotFoundError, match=r"extended_yale_b_20x20\.npz"):
+        load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(20, 20))
+    assert len(verify(DATASETS["extended_yale_b"], tmp_path)["copies"]) == 2
+
+
+def test_yale_mat(tmp_path: Path) -> None:
+    pixels = np.array(
+        [[yale_image(s, n)[::4, ::4].ravel(order="F") for n in range(64)] for s in range(38)], dtype=np.uint8
+    )  # (38, 64, 2016)
+    savemat(tmp_path / "YaleBCrop025.mat", {"Y": pixels.transpose(2, 1, 0)})
+    yale = load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42))
+    np.testing.assert_array_equal(yale.images[64 * 20 + 5], yale_image(20, 5)[::4, ::4])
+    assert yale.labels[64 * 20 + 5] == 22  # the 21st subject; there is no 14th folder
+    with pytest.raises(DataFormatError, match=r"image_shape=\(48, 42\)"):
+        load_dataset("extended_yale_b", data_home=tmp_path)
+    fea = pixels.reshape(2432, 2016)[18:]
+    (tmp_path / "YaleBCrop025.mat").unlink()
+    gnd = np.repeat(np.arange(1, 39), 64)[18:, None]
+    savemat(tmp_path / "YaleB.mat", {"fea": fea, "gnd": gnd})
+    fewer = load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42))
+    assert len(fewer.labels) == 2414
+    np.testing.assert_array_equal(fewer.images, yale.images[18:])
+    assert verify(DATASETS["extended_yale_b"], tmp_path)["copies"][0]["image_shape"] == [48, 42]
+
+
+@pytest.mark.parametrize("name", ["AR_DAT.mat", "ar/AR_DAT.mat", "ar/AR_database_60_43.mat"])
+def test_ar_mat_of_the_exact_shape(name: str, tmp_path: Path) -> None:
+    (tmp_path / "ar").mkdir()
+    write_ar_mat(tmp_path / name)
+    ar = load_dataset("ar", data_home=tmp_path)
+    assert ar.x_train.shape == (700, 60, 43)
+    assert ar.x_test.shape == (699, 60, 43)
+    np.testing.assert_array_equal(ar.x_train[7 * 4 + 2], ar_image(5, 3))
+    np.testing.assert_array_equal(ar.x_test[-1], ar_image(100, 20))
+    assert (ar.y_test == 77).sum() == 6
+    assert ar.images.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"NewTrain_DAT": np.ones((700, 2580), dtype=np.uint8)}, "2580 rows"),
+        ({"NewTest_DAT": np.ones((2200, 699), dtype=np.uint8)}, "2580 rows"),
+        ({"NewTest_DAT": np.full((2580, 699), 300.0)}, "grey levels"),
+        ({"trainlabels": np.zeros((1, 700))}, "labels 1 to 100"),
+        ({"trainlabels": np.full((1, 700), 1.5)}, "whole numbers"),
+        ({"trainlabels": np.ones((1, 5))}, "as many trainlabels"),
+        ({"NewTest_DAT": np.full((2580, 5), 9), "testlabels": np.ones((1, 5))}, "expected 699 or 700, got 5"),
+    ],
+)
+def test_ar_mat_of_another_shape_is_refused(changes: dict[str, Any], match: str, tmp_path: Path) -> None:
+    write_ar_mat(tmp_path / "AR_DAT.mat", **changes)
+    with pytest.raises(DataFormatError, match=match):
+        load_dataset("ar", data_home=tmp_path)
+
+
+def write_ar_folder(folder: Path, people: int = 50, skip: tuple[str, ...] = ()) -> None:
+    """Images 165x120 of all 26 numbers, in one sub-folder; occluded ones are empty files never read."""
+    folder.mkdir(parents=True)
+    for sex, offset in (("M", 0), ("W", 50)):
+        for person in range(1, people + 1):
+            for number in range(1, 27):
+                name = f"{sex}-{person:03d}-{number:02d}.pgm"
+                if name in skip:
+                    continue
+                used = number in (*range(1, 8), *range(14, 21))
+                image = np.full((165, 120), (offset + person) * 2 + number)
+                (folder / name).write_bytes(pgm_bytes(image) if used else b"")
+
+
+def test_ar_folder(tmp_path: Path) -> None:
+    write_ar_folder(tmp_path / "ar" / "faces", skip=("W-027-14.pgm",))
+    ar = load_dataset("ar", data_home=tmp_path)
+    assert (len(ar.y_train), len(ar.y_test), ar.image_shape) == (700, 699, (60, 43))
+    assert (ar.x_train[0] == 2 + 1).all()
+    assert (ar.x_test[-1] == 200 + 20).all()
+    np.testing.assert_array_equal(ar.y_train, np.repeat(np.arange(1, 101), 7))
+    (tmp_path / "ar" / "faces" / "M-001-01.pgm").unlink()
+    with pytest.raises(DataFormatError, match=r"expected 50 men .* got 49"):
+        load_dataset("ar", data_home=tmp_path)
+
+
+@pytest.mark.parametrize("planar", [False, True])
+def test_ar_raw_pixels_in_both_orders(planar: bool, tmp_path: Path) -> None:
+    from residuum.datasets.ar import _read_raw
+
+    rows, columns = np.indices((576, 768))
+    colour = np.stack([200 - rows // 8, 90 + columns // 16, 40 + rows // 16], axis=2).astype(np.uint8)
+    content = colour.transpose(2, 0, 1) if planar else colour
+    (tmp_path / "m-001-1.raw").write_bytes(content.tobytes())
+    np.testing.assert_array_equal(_read_raw(tmp_path / "m-001-1.raw"), colour)
+
+
+def test_ar_bitmaps_and_originals(tmp_path: Path) -> None:
+    from residuum.datasets.ar import _grey, _to_shape
+
+    image_module = pytest.importorskip("PIL.Image")
+    grey = np.tile(np.arange(120, dtype=np.uint8), (165, 1))
+    image_module.fromarray(np.stack([grey] * 3, axis=2)).save(tmp_path / "M-001-01.bmp")
+    got = _to_shape(Path("x"), _grey(tmp_path / "M-001-01.bmp"))
+    assert got.shape == (60, 43)
+    assert (np.diff(got.astype(int), axis=1) > 0).all()
+    assert (got[0] == got[-1]).all()
+    assert _to_shape(Path("x"), np.zeros((576, 768), dtype=np.uint8)).shape == (60, 43)
+    with pytest.raises(DataFormatError, match="165x120"):
+        _to_shape(Path("x"), np.zeros((120, 165), dtype=np.uint8))
+    (tmp_path / "M-001-02.bmp").write_bytes(b"BM not really")
+    with pytest.raises(DataFormatError):
+        _grey(tmp_path / "M-001-02.bmp")
+
+
+def test_column_major_is_matlab_order() -> None:
+    image = np.arange(6).reshape(2, 3)  # MATLAB stores 0 3 1 4 2 5
+    np.testing.assert_array_equal(column_major(np.array([[0, 3, 1, 4, 2, 5]]).T, (2, 3))[0], image)
+
+
+def test_box_resize_is_the_mean_of_the_area() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (192, 168)).astype(np.uint8)
+    means = image.reshape(48, 4, 42, 4).mean(axis=(1, 3))
+    np.testing.assert_array_equal(box_resize(image, (48, 42)), np.rint(means).astype(np.uint8))
+    fine = np.kron(image.astype(float), np.ones((9, 2)))  # 1728 x 336: exact blocks for 54 x 48
+    exact = fine.reshape(54, 32, 48, 7).mean(axis=(1, 3))
+    assert np.abs(box_resize(image, (54, 48)) - exact).max() <= 0.5 + 1e-9
+    assert (box_resize(np.full((7, 5), 200, dtype=np.uint8), (3, 2)) == 200).all()
+    with pytest.raises(UsageError, match="enlarging"):
+        box_resize(image, (193, 10))
+
+
+# ---------------------------------------------------------------- damaged and hostile files
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00\x00\x08",
+        b"\x00\x00\x08\x03\x00\x00",
+        b"\x00\x00\x0d\x01\x00\x00\x00\x01\x00\x00\x00\x00",  # floats
+        b"\x00\x00\x08\x09" + b"\x00\x00\x00\x01" * 9 + b"x",
+        b"\x00\x00\x08\x03" + b"\xff\xff\xff\xff" * 3 + b"x",
+        b"\x00\x00\x08\x03" + b"\x00\x00\x00\x00" * 3,
+        idx_bytes(np.zeros((3, 4, 4)))[:-1],
+        idx_bytes(np.zeros((3, 4, 4))) + b"x",
+        b"<html>status 200</html>",
+        gzip.compress(idx_bytes(np.zeros((3, 4, 4))))[:-6],
+        gzip.compress(b"\x00\x00\x08\x01\x0f\xff\xff\xff" + bytes(1000)),  # 256 MiB declared
+    ],
+)
+def test_damaged_idx(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(DataFormatError, match="file"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"P5",
+        b"P2\n2 2\n255\n1 2 3 4",
+        b"P5\n0 4\n255\n",
+        b"P5\n99999 99999\n255\nxxxx",
+        b"P5\n999999999999 2\n255\nxxxx",
+        b"P5\n4 4\n65535\n" + bytes(32),
+        b"P5\n4 4\n255\n" + bytes(15),
+        b"P5\n4 4\n255\n" + bytes(32),
+        b"P5\n-4 4\n255\n" + bytes(16),
+        b"P5\n" + b"#" * 5000 + b"\n4 4\n255\n" + bytes(16),
+    ],
+)
+def test_damaged_pgm(content: bytes) -> None:
+    with pytest.raises(DataFormatError, match="somewhere"):
+        read_pgm(content, "somewhere")
+
+
+def test_pgm_comments_and_padding() -> None:
+    image = np.arange(12).reshape(3, 4)
+    for head in ("P5 {w} {h} 255\n", "P5\n# a\n# b\n{w}\n# c\n{h}\n255\n", "P5\n{w} {h}\r\n255\n"):
+        np.testing.assert_array_equal(read_pgm(pgm_bytes(image, head), "x"), image)
+    np.testing.assert_array_equal(read_pgm(pgm_bytes(image) + b"\n", "x"), image)
+    padded = read_pgm(pgm_bytes(image)[:-2], "x", pad=True)
+    np.testing.assert_array_equal(padded.ravel(), [*range(10), 0, 0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 1:0.5 1:0.6\n", "1 257:1\n", "1 0:1\n", "x 1:1\n", "1 1:x\n", "1 1\n", "1 2:1 1:1\n", "1:2:3"],
+)
+def test_damaged_libsvm(text: str, tmp_path: Path) -> None:
+    (tmp_path / "usps").write_text(text)
+    with pytest.raises(DataFormatError):
+        read_libsvm(tmp_path / "usps", 256, max_rows=10)
+
+
+def test_libsvm_bomb_and_too_many_rows(tmp_path: Path) -> None:
+    (tmp_path / "line").write_bytes(bz2.compress(b"1 " + b" " * 50_000_000))
+    tracemalloc.start()
+    with pytest.raises(DataFormatError, match="longer than"):
+        read_libsvm(tmp_path / "line", 256, max_rows=10)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+    (tmp_path / "rows").write_bytes(b"1 1:1\n" * 11)
+    with pytest.raises(DataFormatError, match="1 to 10 rows"):
+        read_libsvm(tmp_path / "rows", 256, max_rows=10)
+
+
+def test_damaged_table_and_arff(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for text in ("", "1 2\n", "1 2 x\n", "\xff\xfe\n"):
+        path.write_text(text, "latin-1")
+        with pytest.raises(DataFormatError):
+            read_table(path, 3, max_rows=5)
+    head = "@relation r\n@attribute a real\n@attribute c {0,1}\n"
+    for text in ("", head, head + "@data\n", head + "@data\n1,2,3\n", head + "@data\nx,1\n", "@data\n1,1\n"):
+        path.write_text(text)
+        with pytest.raises(DataFormatError):
+            read_arff(path, 1, max_rows=5)
+    path.write_text(head + "@data\n300,1\n")
+    with pytest.raises(DataFormatError, match="uint8"):
+        read_arff(path, 1, max_rows=5, dtype=np.uint8)
+
+
+def npy_bytes(header: str) -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def write_zip(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (1000000, 1000000), }",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (200000000,), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (-5, -1), }",
+        "{'descr': '|u1', 'shape': (5,), }",
+        "__import__('os').system('false')",
+    ],
+)
+def test_hostile_npz(header: str, tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "a.npz", x=npy_bytes(header) + b"12345")
+    tracemalloc.start()
+    with pytest.raises(DataFormatError, match=r"a\.npz"):
+        read_npz(path, ("x",))
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+def test_npz_that_holds_less_than_it_declares(tmp_path: Path) -> None:
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (200000,), }"
+    path = write_zip(tmp_path / "a.npz", x=npy_bytes(header) + b"12345")
+    with pytest.raises(
+        DataFormatError, match=r"declares \(200000,\) of uint8, 200000 bytes; the file holds 5 "
+    ):
+        read_npz(path, ("x",))
+
+
+def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "usps.npz", x_train=np.array([{}], dtype=object), y_train=[0], x_test=[0], y_test=[0])
+    with pytest.raises(DataFormatError, match="expected numbers"):
+        load_dataset("usps", data_home=tmp_path)
+
+
+def test_npz_with_other_arrays_or_counts(tmp_path: Path) -> None:
+    np.savez(tmp_path / "usps.npz", images=np.zeros(3))
+    with pytest.raises(DataFormatError, match="x_train, y_train, x_test, y_test; got images"):
+        load_dataset("usps", data_home=tmp_path)
+    parts = {"x_train": np.zeros((10, 16, 16)), "x_test": np.zeros((10, 16, 16))}
+    np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(10), y_test=np.arange(10))
+    with pytest.raises(DataFormatError, match="training samples: expected 7291, got 10"):
+        load_dataset("usps", data_home=tmp_path)
+    np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(9), y_test=np.arange(10))
+    with pytest.raises(DataFormatError, match="n labels"):
+        load_dataset("usps", data_home=tmp_path)
+
+
+def test_check_counts_refuses_nan(usps_expected: Samples) -> None:
+    check_counts(usps_expected, DATASETS["usps"].expected)
+    images = usps_expected.images.copy()
+    images[5, 5, 5] = np.nan
+    with pytest.raises(DataFormatError, match="NaN"):
+        check_counts(Samples("usps", images, usps_expected.labels, n_train=7291), DATASETS["usps"].expected)
+
+
+def small_files(folder: Path) -> dict[str, tuple[Path, Any]]:
+    """One small valid file per binary format, and its reader."""
+    image = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
+    (folder / "a.idx").write_bytes(idx_bytes(image))
+    (folder / "a.idx.gz").write_bytes(gzip.compress(idx_bytes(image)))
+    np.savez_compressed(folder / "a.npz", x=image)
+    savemat(folder / "a.mat", {"x": image}, do_compression=True)
+    savemat(folder / "b.mat", {"x": image})
+    (folder / "a.pgm").write_bytes(pgm_bytes(image[0]))
+    return {
+        "idx": (folder / "a.idx", read_idx),
+        "idx.gz": (folder / "a.idx.gz", read_idx),
+        "npz": (folder / "a.npz", lambda path: read_npz(path, ("x",))),
+        "mat": (folder / "a.mat", lambda path: read_mat(path, ("x",))),
+        "mat, plain": (folder / "b.mat", lambda path: read_mat(path, ("x",))),
+        "pgm": (folder / "a.pgm", lambda path: read_pgm(path.read_bytes(), str(path))),
+    }
+
+
+@pytest.mark.parametrize("kind", ["idx", "idx.gz", "npz", "mat", "mat, plain", "pgm"])
+def test_flipped_and_truncated_bytes_end_in_a_typed_error(kind: str, tmp_path: Path) -> None:
+    path, read = small_files(tmp_path)[kind]
+    whole = path.read_bytes()
+    read(path)
+    rng = np.random.default_rng(7)
+    refused = 0
+    for trial in range(220):
+        content = bytearray(whole)
+        if trial < 200:
+            content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        else:
+            del content[int(rng.integers(len(content))) :]
+        path.write_bytes(content)
+        try:
+            read(path)
+        except DataFormatError:
+            refused += 1
+    assert refused > 20
+
+
+# ---------------------------------------------------------------- import, fetch, verify
+
+
+def test_import_file_folder_and_archive(yale_folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write_ar_mat(tmp_path / "my faces.mat")
+    import_copy(DATASETS["ar"], tmp_path / "my faces.mat", home)
+    assert sorted(path.name for path in (home / "ar").iterdir()) == ["AR_DAT.mat"]
+    assert len(load_dataset("ar", data_home=home).labels) == 1399
+    with pytest.raises(DataError, match="--force"):
+        import_copy(DATASETS["ar"], tmp_path / "my faces.mat", home)
+    import_copy(DATASETS["ar"], tmp_path / "my faces.mat", home, force=True)
+
+    import_copy(DATASETS["extended_yale_b"], yale_folder, home)
+    assert sorted(path.name for path in (home / "extended_yale_b").iterdir()) == ["CroppedYale"]
+    import_copy(DATASETS["extended_yale_b"], yale_folder.parent, home, force=True)
+    assert sorted(path.name for path in (home / "extended_yale_b").iterdir()) == ["CroppedYale"]
+    assert len(load_dataset("extended_yale_b", data_home=home).labels) == 2432
+
+
+def test_import_names_a_prepared_file_by_its_size(tmp_path: Path) -> None:
+    labels = np.repeat([n for n in range(1, 40) if n != 14], 64).astype(np.uint8)
+    np.savez_compressed(tmp_path / "mine.npz", images=np.zeros((2432, 48, 42), np.uint8), labels=labels)
+    import_copy(DATASETS["extended_yale_b"], tmp_path / "mine.npz", tmp_path / "home")
+    names = [path.name for path in (tmp_path / "home" / "extended_yale_b").iterdir()]
+    assert names == ["extended_yale_b_48x42.npz"]
+
+
+def test_import_of_an_archive_with_the_originals(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_usps_libsvm(tmp_path / "in")
+    with zipfile.ZipFile(tmp_path / "usps-files.zip", "w") as archive:
+        for path in (tmp_path / "in").iterdir():
+            archive.write(path, f"usps/{path.name}")
+    import_copy(DATASETS["usps"], tmp_path / "usps-files.zip", tmp_path / "home")
+    assert sorted(p.name for p in (tmp_path / "home/usps").iterdir()) == ["usps.bz2", "usps.t.bz2"]
+
+
+def test_failed_import_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"PK not a zip")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad.zip").write_bytes(b"PK not a zip")
+    for name in ("bad.npz", "folder", "bad.zip"):
+        with pytest.raises(DataFormatError, match="Expected one of"):
+            import_copy(DATASETS["usps"], tmp_path / name, tmp_path / "home")
+    with pytest.raises(DataNotFoundError, match="does not exist"):
+        import_copy(DATASETS["usps"], tmp_path / "nothing", tmp_path / "home")
+    assert list((tmp_path / "home" / "usps").iterdir()) == []
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", folder
+    server.shutdown()
+    server.server_close()
+
+
+def offline(name: str) -> Any:
+    """The declaration without its public addresses: tests never leave this machine."""
+    import dataclasses
+
+    dataset = DATASETS[name]
+
+    def bare(remote: RemoteFile) -> RemoteFile:
+        return dataclasses.replace(remote, urls=())
+
+    return dataclasses.replace(
+        dataset,
+        files=tuple(bare(file) for file in dataset.files),
+        fallbacks=tuple(tuple(bare(file) for file in group) for group in dataset.fallbacks),
+    )
+
+
+def test_fetch_archive_is_unpacked_pinned_and_not_fetched_twice(
+    mirror: tuple[str, Path], yale_folder: Path, tmp_path: Path
+) -> None:
+    url, served = mirror
+    with zipfile.ZipFile(served / "CroppedYale.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in sorted(yale_folder.rglob("*")):
+            archive.write(path, f"CroppedYale/{path.relative_to(yale_folder)}")
+    home = tmp_path / "home"
+    samples = fetch(offline("extended_yale_b"), home, mirror=url)
+    assert len(samples.labels) == 2432
+    assert samples.source == f"CroppedYale folder: {home / 'extended_yale_b' / 'CroppedYale'}"
+    assert sorted(path.name for path in (home / "extended_yale_b").iterdir()) == [
+        "CroppedYale",
+        "CroppedYale.zip.sha256",
+    ]
+    archive_path = served / "CroppedYale.zip"
+    archive_path.write_bytes(archive_path.read_bytes() + b"changed")
+    fetch(offline("extended_yale_b"), home, mirror=url)  # present: nothing is asked for
+    with pytest.raises(DownloadError, match="sha256: expected"):
+        fetch(offline("extended_yale_b"), home, mirror=url, force=True)
+    assert len(load_dataset("extended_yale_b", data_home=home).labels) == 2432
+
+
+def test_fetch_falls_back_and_refuses_a_wrong_checksum(mirror: tuple[str, Path], tmp_path: Path) -> None:
+    """The synthetic LIBSVM files cannot match the published MD5; the ESL files have none."""
+    url, served = mirror
+    write_usps_libsvm(served)
+    with pytest.raises(DownloadError, match="md5: expected ec16c51db3855ca6c91edd34d0e9b197"):
+        fetch(offline("usps"), tmp_path / "home", mirror=url)
+    assert list((tmp_path / "home" / "usps").iterdir()) == []
+    write_usps_esl(served)
+    samples = fetch(offline("usps"), tmp_path / "home", mirror=url)
+    assert samples.source.startswith("ESL")
+    (served / "zip.test.gz").write_bytes(gzip.compress(b"1 2 3\n"))
+    with pytest.raises(DownloadError):
+        fetch(offline("usps"), tmp_path / "other", mirror=url)
+    assert list((tmp_path / "other" / "usps").iterdir()) == []
+
+
+def test_fetch_of_a_registration_only_set_says_how_to_apply(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match="Ohio State"):
+        fetch(DATASETS["ar"], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_verify_compares_published_checksums(mnist_folder: Path) -> None:
+    """Synthetic files are right in every count, and still not the published ones."""
+    with pytest.raises(DataFormatError, match="size: expected 9912422"):
+        verify(DATASETS["mnist"], mnist_folder)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(data_command, list(arguments))
+
+
+def test_command_list_status_path(tmp_path: Path) -> None:
+    assert {row["name"] for row in json.loads(run("list", "--json").stdout)} == set(DATASETS)
+    assert all(name in run("list").stdout for name in DATASETS)
+    rows = json.loads(run("status", "--json", "--data", str(tmp_path)).stdout)["datasets"]
+    assert {row["name"]: row["present"] for row in rows} == {name: name == "digits" for name in DATASETS}
+    assert run("status", "--data", str(tmp_path)).exit_code == 0
+    assert run("status", "ar", "--data", str(tmp_path)).exit_code == 3
+    assert run("path", "--data", str(tmp_path)).stdout.strip() == str(tmp_path)
+    missing = run("path", "ar", "--data", str(tmp_path))
+    assert isinstance(missing.exception, DataNotFoundError)
+    assert run("path", "nonsense").exit_code == 2
+    assert run("fetch").exit_code == 2
+    assert run("fetch", "usps", "--mirror", "ftp://x").exit_code == 2
+    assert run("import", "ar").exit_code == 2
+
+
+def test_command_import_verify_and_damage(tmp_path: Path) -> None:
+    write_ar_mat(tmp_path / "AR_DAT.mat")
+    home = str(tmp_path / "home")
+    done = run("import", "ar", str(tmp_path / "AR_DAT.mat"), "--data", home)
+    assert done.exit_code == 0
+    assert "1399 samples, 100 classes" in done.stdout
+    assert run("verify", "--data", home).exit_code == 0
+    copy = tmp_path / "home" / "ar" / "AR_DAT.mat"
+    assert run("path", "ar", "--data", home).stdout.strip() == str(copy)
+    copy.write_bytes(copy.read_bytes()[:-500])
+    damaged = run("verify", "ar", "--json", "--data", home)
+    assert damaged.exit_code == 3
+    assert json.loads(damaged.stdout)[0]["ok"] is False
+
+
+def test_command_fetch_writes_results_to_stdout_only(
+    mirror: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, served = mirror
+    write_usps_esl(served)
+    monkeypatch.setitem(DATASETS, "usps", offline("usps"))
+    done = run("fetch", "usps", "--mirror", url, "--data", str(tmp_path / "home"))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("usps: 9298 samples, 10 classes, ESL")
+    assert done.stdout.count("\n") == 1
+    assert status(DATASETS["usps"], tmp_path / "home")["present"]
+
+
+# ---------------------------------------------------------------- real data
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["usps", "mnist", "extended_yale_b"])
+def test_real_data(name: str) -> None:
+    if not status(DATASETS[name], Path(REAL))["present"]:
+        pytest.skip(f"{name} is not in RESIDUUM_DATA")
+    samples = load_dataset(name, data_home=REAL)
+    assert samples.labels.dtype == np.int64
+    assert samples.images.max() > 0
+    if name == "extended_yale_b" and "bad" in samples.extra:
+        assert samples.extra["bad"].sum() == 18
+    if name == "usps":
+        assert samples.images.min() == 0
+        assert samples.images.max() == 1
+
+
+@needs_real
+def test_real_usps_survives_the_way_through_libsvm(tmp_path: Path) -> None:
+    if not (Path(REAL) / "usps.npz").exists():
+        pytest.skip("usps.npz is not in RESIDUUM_DATA")
+    usps = load_dataset("usps", data_home=REAL)
+    out = io.StringIO()
+    for image, label in zip(usps.x_test.reshape(2007, 256) * 2.0 - 1, usps.y_test + 1):
+        out.write(f"{label} " + " ".join([f"{i}:{v:.6g}" for i, v in enumerate(image, 1)]) + "\n")
+    (tmp_path / "usps.t").write_text(out.getvalue())
+    again = DATASETS["usps"].sources[1].read((tmp_path / "usps.t", tmp_path / "usps.t"), None)
+    np.testing.assert_array_equal(again.y_test, usps.y_test)
+    np.testing.assert_allclose(again.x_test, usps.x_test, atol=1e-6)

@@ -1,0 +1,51 @@
+"""Decision rules against their formulas, dense and sparse."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import make_case
+
+from residuum.rules import RULES, settle_ties
+
+
+def literal(name, blocks, y, parts):
+    whole = sum(block @ part for block, part in zip(blocks, parts, strict=True))
+    scores = []
+    for block, part in zip(blocks, parts, strict=True):
+        norm = np.linalg.norm(part)
+        scores.append(
+            {
+                "residual": np.linalg.norm(y - block @ part),
+                "scaled_residual": np.linalg.norm(y - block @ part) / norm if norm else np.inf,
+                "reconstruction": np.linalg.norm(whole - block @ part),
+            }[name]
+        )
+    return scores
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rule_vs_formula(case, name, form):
+    codes = np.random.default_rng(1).normal(size=(len(case.queries), case.dictionary.n_atoms))
+    codes[np.abs(codes) < 0.5] = 0
+    codes[2, case.dictionary.blocks[1]] = 0  # a class that takes no part
+    codes[4] = 0
+    scores = RULES[name](case.dictionary, case.unit_queries, form(codes))
+    edges = case.dictionary.starts[1:-1]
+    expected = [
+        literal(name, case.blocks, y, np.split(c, edges))
+        for y, c in zip(case.unit_queries, codes, strict=True)
+    ]
+    np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_residual_of_an_exact_reconstruction_is_zero_to_rounding():
+    case = make_case("wide")
+    codes = np.eye(case.dictionary.n_atoms)[:5]
+    scores = RULES["residual"](case.dictionary, case.dictionary.atoms[:5], codes)
+    assert scores[:, 0].max() < 1e-15
+
+
+def test_ties_up_to_rounding_are_settled_for_the_first_class():
+    scores = np.array([[0.5 + 1e-13, 0.7, 0.5], [0.2, 0.1, 0.3], [np.inf, np.inf, np.inf]])
+    np.testing.assert_array_equal(settle_ties(scores).argmin(axis=1), [0, 1, 0])

@@ -1,0 +1,42 @@
+"""Every scikit-learn check for every public estimator, with array API dispatch on, none expected to fail."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import residuum
+
+ESTIMATORS = ["NSC", "SRC", "CRC", "CROC", "ProCRC", "NRC", "SoftNRC"]
+
+SCRIPT = """
+import sys, warnings
+import residuum
+from sklearn.utils.estimator_checks import check_estimator
+warnings.simplefilter("ignore")
+results = check_estimator(getattr(residuum, sys.argv[1])(), on_fail=None)
+failed = [(r["check_name"], r["exception"]) for r in results if r["status"] != "passed"]
+print(len(results), "checks")
+assert len(results) >= 45, len(results)
+assert not failed, failed
+"""
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_check_estimator(name):
+    # SCIPY_ARRAY_API is read when SciPy is imported, hence a process of its own.
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, name],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_poor_score_only_where_two_features_make_every_class_span_the_plane(name):
+    poor = getattr(residuum, name)().__sklearn_tags__().classifier_tags.poor_score
+    assert poor == (name not in ("NRC", "SoftNRC"))
