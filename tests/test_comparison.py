@@ -14,7 +14,7 @@ from residuum.errors import UsageError
 from residuum.experiments import comparison
 from residuum.experiments.report import report_page
 from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folder, to_json, write_atomic
-from residuum.experiments.summary import comparison_table
+from residuum.experiments.summary import TUNED, comparison_table
 from residuum.experiments.table import Table, markdown, print_table
 from residuum.machine import limit_threads, machine_facts
 
@@ -113,6 +113,14 @@ def test_table_rounds_and_marks_the_best(results):
     best = table.rows[min(table.best)[0]]
     assert f"| {best[0]} | **{best[1]}** |" in text
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
+
+
+def test_table_says_which_methods_were_tuned(results):
+    (note,) = [note for note in comparison_table(results).notes if "tuned" in note]
+    assert "SVM (C=10)" in note
+    assert "NSC" not in note  # not in this run
+    for method, name in TUNED.items():
+        assert name in comparison.parameters(comparison.Settings((method,), 1, 5, 0))[method]
 
 
 def test_report_asks_nothing_of_the_network_and_has_both_pictures(results):

@@ -100,7 +100,7 @@ def _lead(results: dict[str, Any]) -> str:
     return html.escape(
         f"Each query is coded over all training samples; the class whose samples leave the smallest residual "
         f"wins. On {results['data']['name']} the highest mean accuracy is that of {best['method']}, "
-        f"{100 * best['accuracy_mean']:.1f} %."
+        f"{100 * best['accuracy_mean']:.1f} %. The notes under the table say which methods were tuned."
     )
 
 
