@@ -34,7 +34,7 @@ from residuum.experiments.summary import summarise
 FORMAT = "residuum comparison 1"
 
 # Method -> estimator for a seed. Representation classifiers bring samples to unit norm themselves.
-# NSC's l2 and the two C were tuned by cross-validation inside the training samples, at 50 per class and seed 0
+# NSC's l2 and the two C were tuned by cross-validation in the training samples, at 50 per class and seed 0
 # (benchmarks/compare_parameters.py); the other methods have their defaults, and the table says so.
 METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
     # With as many samples per class as features, the small default ridge lets every class reproduce every
