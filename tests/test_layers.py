@@ -21,6 +21,7 @@ LAYERS = [
     {"experiments", "explorer"},
     {"commands"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -1,7 +1,28 @@
 """Representation-based classification: the class whose samples leave the smallest residual wins."""
 
-from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 
 __version__ = "0.1.0.dev0"
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"]
+
+# Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
+_HOMES = dict.fromkeys(("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.classifiers")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'residuum' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

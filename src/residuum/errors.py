@@ -7,6 +7,7 @@ code meaning
 1    any other failure
 2    wrong usage: an unknown name, a bad option
 3    data: missing, damaged, not downloadable, not as expected
+4    done, but some code missed the tolerance it was asked for
 130  interrupted
 ==== =========================================================
 """
@@ -46,3 +47,15 @@ class ArchiveError(DataFormatError):
 
 class DownloadError(DataError, OSError):
     """A file could not be downloaded from any of its addresses."""
+
+
+class NotConvergedError(ResiduumError):
+    """The work is done and kept, but a solver stopped short of its tolerance."""
+
+    exit_code = 4
+
+
+class InterruptedRunError(ResiduumError):
+    """The user interrupted; the message says what was kept."""
+
+    exit_code = 130

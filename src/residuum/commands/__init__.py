@@ -1,1 +1,1 @@
-"""The sub-commands of the command line, one file each."""
+"""The sub-commands of ``residuum``, one file each; the dict COMMANDS in residuum.cli names them."""

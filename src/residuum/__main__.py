@@ -1,0 +1,8 @@
+"""``python -m residuum`` is the command ``residuum``."""
+
+import sys
+
+from residuum.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

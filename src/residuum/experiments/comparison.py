@@ -1,0 +1,306 @@
+"""The comparison: every method on the same random splits, every raw answer kept.
+
+A cell is one method on one trial. A trial is one random split: ``train_per_class`` samples of each class to
+fit, all others as queries. Accuracy, times and certificates in tables are derived from the cells.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.svm import LinearSVC
+
+from residuum.base import RepresentationClassifier
+from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.errors import UsageError
+from residuum.experiments.illustration import illustrate
+from residuum.experiments.run_folder import CELLS, RESULTS, to_json, write_atomic
+from residuum.experiments.summary import summarise
+
+FORMAT = "residuum comparison 1"
+
+# Method -> estimator for a seed. Representation classifiers bring samples to unit norm themselves.
+# NSC's l2 and the two C were tuned by cross-validation in the training samples, at 50 per class and seed 0
+# (benchmarks/compare_parameters.py); the other methods have their defaults, and the table says so.
+METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
+    # With as many samples per class as features, the small default ridge lets every class reproduce every
+    # query, and nothing is left to compare.
+    "NSC": lambda seed: NSC(l2=0.1),
+    "SVM": lambda seed: make_pipeline(Normalizer(), LinearSVC(C=10, max_iter=10_000, random_state=seed)),
+    "softmax": lambda seed: make_pipeline(Normalizer(), LogisticRegression(C=100, max_iter=10_000)),
+    "SRC": lambda seed: SRC(),
+    "CRC": lambda seed: CRC(),
+    "CROC": lambda seed: CROC(),
+    "ProCRC": lambda seed: ProCRC(),
+    "NRC": lambda seed: NRC(),
+    "SoftNRC": lambda seed: SoftNRC(),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Samples with labels; `image_shape` where a sample is a picture."""
+
+    name: str
+    samples: npt.NDArray[Any]  # (n_samples, n_features)
+    labels: npt.NDArray[Any]  # (n_samples,)
+    image_shape: tuple[int, int] | None = None
+
+
+def bundled_digits() -> Data:
+    """The 1,797 handwritten digits of 8×8 pixels that come with scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    samples, labels = load_digits(return_X_y=True)
+    return Data("digits", samples, labels, (8, 8))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result of a comparison; see `checked`."""
+
+    methods: tuple[str, ...]
+    trials: int
+    train_per_class: int
+    seed: int
+    n_jobs: int | None = None
+
+    def checked(self, data: Data) -> Settings:
+        """These settings, or an error that names what is wrong."""
+        if not 1 <= self.trials <= 1000:
+            raise UsageError(f"trials must be from 1 to 1000. Got {self.trials}.")
+        _, counts = np.unique(data.labels, return_counts=True)
+        most = int(counts.min()) - 1
+        if not 1 <= self.train_per_class <= most:
+            raise UsageError(
+                f"train_per_class must be from 1 to {most}: the smallest class of {data.name} has "
+                f"{most + 1} samples and one must stay a query. Got {self.train_per_class}."
+            )
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {self.seed}.")
+        return self
+
+
+def choose_methods(names: str | None) -> tuple[str, ...]:
+    """Methods from a comma-separated list in any case, in the order of METHODS; None is all."""
+    if names is None:
+        return tuple(METHODS)
+    known = {name.lower(): name for name in METHODS}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted if name.lower() not in known]
+    if unknown or not wanted:
+        got = ", ".join(unknown) or "an empty list"
+        raise UsageError(f"methods must be some of {', '.join(METHODS)}. Got {got}.")
+    chosen = {known[name.lower()] for name in wanted}
+    return tuple(name for name in METHODS if name in chosen)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Indices of one trial."""
+
+    train: npt.NDArray[np.int64]
+    test: npt.NDArray[np.int64]
+
+
+def split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:
+    """A random split that depends on (seed, trial) alone, so trials can be added or run in any order."""
+    generator = np.random.default_rng([seed, trial])
+    train = np.concatenate(
+        [
+            generator.permutation(np.flatnonzero(labels == label))[:train_per_class]
+            for label in np.unique(labels)
+        ]
+    )
+    return Split(train, np.setdiff1d(np.arange(len(labels)), train))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one trial, raw: a label per query, times, and the certificate where there is one.
+
+    `violation`, `gap` and `support` hold one number per query; they are None for methods without codes.
+    """
+
+    method: str
+    trial: int
+    predictions: list[Any]
+    fit_seconds: float
+    predict_seconds: float
+    violation: list[float] | None
+    gap: list[float] | None
+    support: list[int] | None
+    unconverged: int
+    warnings: list[str]
+
+
+def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int) -> Cell:
+    """Fit, predict, and ask for the certificate in a separate solve that is not timed."""
+    estimator = METHODS[method](seed)
+    samples, labels = data.samples[parts.train], data.labels[parts.train]
+    queries = data.samples[parts.test]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begun = time.perf_counter()
+        estimator.fit(samples, labels)
+        fitted = time.perf_counter()
+        predictions = estimator.predict(queries)
+        finished = time.perf_counter()
+        violation = gap = support = None
+        unconverged = 0
+        if isinstance(estimator, RepresentationClassifier):
+            solution = estimator.solve(queries)
+            violation, gap = _rounded(solution.violation), _rounded(solution.gap)
+            support = np.asarray((solution.codes != 0).sum(axis=1)).ravel().tolist()
+            unconverged = int(np.count_nonzero(~solution.converged))
+    told = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    return Cell(
+        method=method,
+        trial=trial,
+        predictions=predictions.tolist(),
+        fit_seconds=fitted - begun,
+        predict_seconds=finished - fitted,
+        violation=violation,
+        gap=gap,
+        support=support,
+        unconverged=unconverged,
+        warnings=list(told),
+    )
+
+
+def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
+    """Certificates to three digits: their size matters, and the file stays small."""
+    return [float(f"{value:.3g}") for value in values]
+
+
+def warm_up(method: str, data: Data, parts: Split, *, seed: int) -> None:
+    """Run a method once on a few queries, so that no timing pays for compiling or loading libraries."""
+    few = Split(parts.train, parts.test[:4])
+    measure(method, data, few, trial=0, seed=seed)
+
+
+def parameters(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Every parameter of every method, by value."""
+    found = {}
+    for method in settings.methods:
+        estimator: Any = METHODS[method](settings.seed)
+        estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        found[method] = {"estimator": type(estimator).__name__, **estimator.get_params()}
+    return found
+
+
+def run(
+    settings: Settings,
+    data: Data,
+    folder: Path,
+    machine: dict[str, Any],
+    *,
+    on_step: Callable[[str, int, int], None] = lambda method, trial, done: None,
+) -> dict[str, Any]:
+    """Measure every cell that the folder does not hold yet, write results.json, and return its content.
+
+    Parameters
+    ----------
+    settings, data
+        What to compare on what.
+    folder : Path
+        Run folder from `open_folder`; each finished cell is kept there at once.
+    machine : dict
+        From `machine_facts`, stored with the results.
+    on_step : callable
+        Called with (method, trial, number of cells done) before each cell and once at the end.
+    """
+    finished = _finished(folder / RESULTS)
+    if finished is not None:
+        return finished
+    (folder / CELLS).mkdir(exist_ok=True)
+    trials = [
+        split(data.labels, train_per_class=settings.train_per_class, seed=settings.seed, trial=trial)
+        for trial in range(settings.trials)
+    ]
+    cells: list[Cell] = []
+    warm: set[str] = set()
+    for trial, parts in enumerate(trials):
+        for method in settings.methods:
+            on_step(method, trial, len(cells))
+            path = folder / CELLS / f"trial-{trial:03d}-{method}.json"
+            cell = _kept(path, len(parts.test))
+            if cell is None:
+                if method not in warm:
+                    warm_up(method, data, parts, seed=settings.seed)
+                    warm.add(method)
+                cell = measure(method, data, parts, trial=trial, seed=settings.seed)
+                write_atomic(path, to_json(vars(cell)))
+            cells.append(cell)
+    on_step("", settings.trials, len(cells))
+    text = to_json(_assemble(settings, data, trials, cells, machine))
+    write_atomic(folder / RESULTS, text)
+    shutil.rmtree(folder / CELLS)  # results.json now holds every cell
+    return json.loads(text)
+
+
+def _assemble(
+    settings: Settings, data: Data, trials: list[Split], cells: list[Cell], machine: dict[str, Any]
+) -> dict[str, Any]:
+    """The content of results.json: everything raw, and the summary derived from it."""
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {
+            "name": data.name,
+            "n_samples": len(data.labels),
+            "n_features": data.samples.shape[1],
+            "classes": np.unique(data.labels).tolist(),
+        },
+        "settings": asdict(settings),
+        "parameters": parameters(settings),
+        "machine": machine,
+        "trials": [
+            {
+                "trial": trial,
+                "seed": [settings.seed, trial],
+                "train": parts.train.tolist(),
+                "test": parts.test.tolist(),
+                "labels": data.labels[parts.test].tolist(),
+            }
+            for trial, parts in enumerate(trials)
+        ],
+        "cells": [vars(cell) for cell in cells],
+        "illustration": illustrate(data.samples, data.labels, trials[0].train, int(trials[0].test[0])),
+    }
+    if data.image_shape:
+        results["illustration"]["image_shape"] = list(data.image_shape)
+    results["summary"] = summarise(results)
+    return results
+
+
+def _finished(path: Path) -> dict[str, Any] | None:
+    """The results of an earlier run that was complete, unless they are damaged."""
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return results if isinstance(results, dict) and results.get("format") == FORMAT else None
+
+
+def _kept(path: Path, n_queries: int) -> Cell | None:
+    """A cell of an earlier, interrupted run, unless it is damaged."""
+    try:
+        cell = Cell(**json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return cell if len(cell.predictions) == n_queries else None

@@ -1,0 +1,66 @@
+"""The data behind the paper's two figures, for one query.
+
+Figure 1: the codes of SRC, CRC and NRC. Figure 2: ``max|c_t - z_t|``, ``max|c_t - c_{t-1}|`` and
+``max|z_t - z_{t-1}|`` over the steps of ADMM for non-negative least squares.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.base import dense
+from residuum.classifiers import CRC, NRC, SRC
+from residuum.dictionary import unit_rows
+from residuum.problem import CodingProblem
+from residuum.solvers import ADMM
+
+STEPS = 100
+RHO = 1.0
+CODERS = {"SRC": SRC, "CRC": CRC, "NRC": NRC}
+
+
+def illustrate(
+    samples: npt.NDArray[Any], labels: npt.NDArray[Any], train: npt.NDArray[np.int64], query: int
+) -> dict[str, Any]:
+    """Codes and convergence curves of sample number `query` over the training samples, as plain JSON.
+
+    Parameters
+    ----------
+    samples, labels
+        All samples.
+    train : ndarray of int
+        Indices of the training samples.
+    query : int
+        Index of the query.
+    """
+    point = samples[query][None]  # (1, n_features)
+    codes, predictions = {}, {}
+    for name, make in CODERS.items():
+        classifier = make().fit(samples[train], labels[train])
+        codes[name] = _digits(dense(classifier.encode(point))[0])
+        predictions[name] = classifier.predict(point)[0].item()
+    dictionary = classifier.dictionary_
+    solver = ADMM(CodingProblem(neg_weight=math.inf), dictionary, rho=RHO, max_iter=STEPS)
+    unit, _, _ = unit_rows(point.astype(np.float64))
+    curves = solver.trace(unit).curves[:, :, 0]  # (n_steps, 3)
+    return {
+        "query": query,
+        "label": labels[query].item(),
+        "sample": samples[query].tolist(),
+        "atom_labels": classifier.classes_[dictionary.atom_class].tolist(),
+        "codes": codes,
+        "predictions": predictions,
+        "rho": RHO,
+        "published_steps": NRC().max_iter,
+        "curves": {
+            name: _digits(curves[:, i]) for i, name in enumerate(("c - z", "change of c", "change of z"))
+        },
+    }
+
+
+def _digits(values: npt.NDArray[np.floating[Any]]) -> list[float]:
+    return [float(f"{value:.5g}") for value in values]

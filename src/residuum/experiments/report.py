@@ -1,0 +1,153 @@
+"""A report page from results.json: one HTML file that asks nothing of the network."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from residuum.experiments.plots import coefficient_figure, convergence_figure, query_picture
+from residuum.experiments.table import Table, html_table
+
+STYLE = """
+:root { color-scheme: light dark; --ground: #ffffff; --ink: #1c2024; --soft: #5b6470; --line: #d8dde3;
+  --band: #f4f6f8; --accent: #1a5fb4; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #15181c; --ink: #e6e9ed; --soft: #a2abb6; --line: #363d46; --band: #1d2227;
+    --accent: #7ab4ff; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
+.lead, figcaption, caption, .notes { color: var(--soft); }
+.lead { margin-top: 0; max-width: 46rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding-bottom: .5rem; }
+th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
+th, td { border-bottom: 1px solid var(--line); }
+th:first-child { text-align: left; }
+thead th { border-bottom: 2px solid var(--line); }
+tbody tr:nth-child(even) { background: var(--band); }
+tbody th { font-weight: 500; }
+td strong { color: var(--accent); }
+.notes { font-size: .9rem; padding-left: 1.1rem; }
+figure { margin: 0 0 1rem; }
+figure svg { width: 100%; min-width: 38rem; height: auto; display: block; }
+figure svg.query { width: 5rem; min-width: 5rem; height: 5rem; flex: none; border: 1px solid var(--line); }
+figcaption { font-size: .9rem; margin-bottom: .75rem; display: flex; gap: 1rem; align-items: center; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.25rem; }
+dl { margin: 0; font-size: .9rem; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+code { font: .9em ui-monospace, monospace; }
+""".strip()
+
+
+def report_page(results: dict[str, Any], table: Table) -> str:
+    """The whole page: table, coefficients, convergence, and how to get the same numbers again."""
+    settings, illustration = results["settings"], results["illustration"]
+    query = query_picture(illustration) if "image_shape" in illustration else ""
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>residuum compare: {html.escape(results["data"]["name"])}</title>
+<link rel="icon" href="data:,">
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Sparse, collaborative or non-negative: which helps?</h1>
+<p class="lead">{_lead(results)}</p>
+<h2>Results</h2>
+<div class="wide" tabindex="0" role="region" aria-label="Table of results">{html_table(table)}</div>
+<ul class="notes">{notes}</ul>
+<h2>One query, three codes</h2>
+<figure>
+<figcaption>{query}<span>{_code_caption(illustration)}</span></figcaption>
+<div class="wide">{coefficient_figure(illustration)}</div>
+</figure>
+<h2>How ADMM converges</h2>
+<figure>
+<figcaption><span>{_curve_caption(illustration)}</span></figcaption>
+<div class="wide">{convergence_figure(illustration)}</div>
+</figure>
+<h2>Parameters</h2>
+<dl>{_pairs(_parameter_texts(results["parameters"]))}</dl>
+<h2>Machine and run</h2>
+<dl>{_pairs(_run_texts(results))}</dl>
+<p class="notes">The same numbers again (times aside): <code>{html.escape(command_line(settings))}</code></p>
+</main>
+</body>
+</html>
+"""
+
+
+def command_line(settings: dict[str, Any]) -> str:
+    """The command that gives these results."""
+    jobs = "" if settings["n_jobs"] is None else f" --n-jobs {settings['n_jobs']}"
+    return (
+        f"residuum compare --methods {','.join(settings['methods'])} --trials {settings['trials']} "
+        f"--train-per-class {settings['train_per_class']} --seed {settings['seed']}{jobs}"
+    )
+
+
+def _lead(results: dict[str, Any]) -> str:
+    best = max(results["summary"], key=lambda row: row["accuracy_mean"])
+    return html.escape(
+        f"Each query is coded over all training samples; the class whose samples leave the smallest residual "
+        f"wins. On {results['data']['name']} the highest mean accuracy is that of {best['method']}, "
+        f"{100 * best['accuracy_mean']:.1f} %. The notes under the table say which methods were tuned."
+    )
+
+
+def _code_caption(illustration: dict[str, Any]) -> str:
+    return html.escape(
+        f"Coefficients of one query, the first of the first trial (class {illustration['label']}), over the "
+        "training samples, one line each, coloured by class. A sparse code uses few samples, a collaborative "
+        "code uses all and lets them cancel out, a non-negative code only adds. The paper draws this as "
+        "its Figure 1."
+    )
+
+
+def _curve_caption(illustration: dict[str, Any]) -> str:
+    return html.escape(
+        f"Largest differences between the iterates of Algorithm 2 for the same query, rho = "
+        f"{illustration['rho']:g}: between c and z, and of each to the step before. All three go to zero "
+        "together. The paper draws this as its Figure 2."
+    )
+
+
+def _parameter_texts(parameters: dict[str, dict[str, Any]]) -> dict[str, str]:
+    return {
+        method: f"{values['estimator']}("
+        + ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "estimator")
+        + ")"
+        for method, values in parameters.items()
+    }
+
+
+def _run_texts(results: dict[str, Any]) -> dict[str, str]:
+    machine, settings = results["machine"], results["settings"]
+    pools = (
+        f"{' '.join(str(pool[k]) for k in ('internal_api', 'version') if pool.get(k))} "
+        f"× {pool['num_threads']}"
+        for pool in machine["thread_pools"]
+    )
+    return {
+        "Finished": results["created"],
+        "Seed": str(settings["seed"]),
+        "CPU": f"{machine['cpu']}, {machine['cores']} cores",
+        "Platform": f"{machine['platform']}, Python {machine['python']}",
+        "Threads": ", ".join([*pools, f"numba × {machine['numba_threads']}"]),
+        "Versions": ", ".join(
+            [f"residuum {machine['residuum']}"] + [f"{k} {v}" for k, v in machine["packages"].items()]
+        ),
+    }
+
+
+def _pairs(texts: dict[str, str]) -> str:
+    return "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in texts.items())

@@ -1,0 +1,145 @@
+"""Run folders: where an experiment keeps its results, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from residuum.errors import UsageError
+
+SETTINGS = "settings.json"
+RESULTS = "results.json"
+CELLS = "cells"
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a file so that a reader or an interruption finds the old one or the new one, never a part."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files that only their owner can read; a result is an ordinary file.
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def to_json(value: Any) -> str:
+    """JSON with one line per scalar or list of scalars: readable, yet long lists do not sprawl."""
+    return _pretty(_plain(value), "") + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # arrays and scalars of numpy
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no nan and no inf
+    return value
+
+
+def _pretty(value: Any, indent: str) -> str:
+    inner = indent + "  "
+    if isinstance(value, dict) and value:
+        lines = [f"{inner}{json.dumps(key)}: {_pretty(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[\n" + ",\n".join(inner + _pretty(item, inner) for item in value) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
+    """A folder for this run: a new one, an empty one, or that of an earlier run with the same settings.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the experiment; the default folder is ``residuum-runs/KIND-YYYYmmdd-HHMMSS``.
+    out : str or None
+        Folder asked for.
+    settings : dict
+        Everything that decides the results, as JSON; a run is only continued under equal settings.
+    """
+    settings = _plain(settings)
+    if out == "":
+        raise UsageError("out must name a folder. Got an empty name.")
+    if out is None:
+        folder = _new_folder(Path("residuum-runs"), f"{kind}-{datetime.now():%Y%m%d-%H%M%S}")
+    else:
+        folder = Path(out)
+        if (folder / SETTINGS).is_file():
+            _check_same(folder, settings)
+            return folder
+        _make(folder)
+        if any(folder.iterdir()):
+            raise UsageError(
+                f"The folder {folder} is not empty and holds no earlier run of {kind}. "
+                "Pass --out with a new folder, an empty one, or that of an earlier run."
+            )
+    (folder / CELLS).mkdir()
+    write_atomic(folder / SETTINGS, to_json(settings))
+    return folder
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    _make(parent)
+    for attempt in range(1000):
+        folder = parent / (name if attempt == 0 else f"{name}-{attempt}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise UsageError(f"Cannot find a free folder name like {parent / name}. Pass --out with a new folder.")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{folder} is a file, not a folder. Pass --out with a new folder.") from None
+    except OSError as error:
+        raise UsageError(
+            f"Cannot make the folder {folder}: {error.strerror}. Pass --out with a folder you can write to."
+        ) from None
+
+
+def _check_same(folder: Path, settings: dict[str, Any]) -> None:
+    try:
+        earlier = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except ValueError:
+        earlier = None
+    if earlier == settings:
+        return
+    first = next(_differences(earlier, settings), "its settings cannot be read")
+    raise UsageError(
+        f"The folder {folder} holds a run with other settings ({first}). "
+        "Pass the same settings to continue it, or --out with a new folder."
+    )
+
+
+def _differences(earlier: Any, now: Any, path: str = "") -> Any:
+    if isinstance(earlier, dict) and isinstance(now, dict):
+        for key in {**earlier, **now}:
+            yield from _differences(earlier.get(key), now.get(key), f"{path}.{key}" if path else key)
+    elif earlier != now:
+        yield f"{path or 'format'}: {earlier} there, {now} here"

@@ -1,0 +1,105 @@
+"""From the raw cells of a comparison to one row per method, and to its table."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from residuum.experiments.table import Table, mean_and_deviation, percent, scientific, significant
+
+# Method -> its parameter that was tuned for the comparison; the others keep their defaults.
+TUNED = {"NSC": "l2", "SVM": "C", "softmax": "C"}
+
+COLUMNS = ("Method", "Accuracy %", "Fit s", "Predict ms", "Support", "Gap", "Violation")
+
+
+def summarise(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row per method: accuracy over the trials, mean times and support, worst certificate."""
+    labels = [trial["labels"] for trial in results["trials"]]
+    rows = []
+    for method in results["settings"]["methods"]:
+        cells = [cell for cell in results["cells"] if cell["method"] == method]
+        accuracies = [_accuracy(cell["predictions"], labels[cell["trial"]]) for cell in cells]
+        mean, deviation = mean_and_deviation(accuracies)
+        queries = [len(cell["predictions"]) for cell in cells]
+        rows.append(
+            {
+                "method": method,
+                "accuracies": accuracies,
+                "accuracy_mean": mean,
+                "accuracy_std": deviation,
+                "fit_seconds": statistics.fmean(cell["fit_seconds"] for cell in cells),
+                "predict_ms_per_query": 1000 * sum(c["predict_seconds"] for c in cells) / sum(queries),
+                "support": _over_queries(cells, "support", statistics.fmean),
+                "worst_gap": _over_queries(cells, "gap", max),
+                "worst_violation": _over_queries(cells, "violation", max),
+                "queries": sum(queries),
+                "unconverged": sum(cell["unconverged"] for cell in cells),
+                "warnings": list(dict.fromkeys(text for cell in cells for text in cell["warnings"])),
+            }
+        )
+    return rows
+
+
+def _accuracy(predictions: list[Any], labels: list[Any]) -> float:
+    return statistics.fmean(p == label for p, label in zip(predictions, labels, strict=True))
+
+
+def _over_queries(cells: list[dict[str, Any]], name: str, reduce: Any) -> float | None:
+    if any(cell[name] is None for cell in cells):
+        return None
+    return float(reduce([value for cell in cells for value in cell[name]]))
+
+
+def comparison_table(results: dict[str, Any]) -> Table:
+    """The summary of results.json as a table, best accuracy in bold."""
+    summary, settings = results["summary"], results["settings"]
+    rows = tuple(
+        (
+            row["method"],
+            percent(row["accuracy_mean"], row["accuracy_std"]),
+            significant(row["fit_seconds"]),
+            significant(row["predict_ms_per_query"]),
+            "" if row["support"] is None else f"{row['support']:.1f}",
+            scientific(row["worst_gap"]),
+            scientific(row["worst_violation"]),
+        )
+        for row in summary
+    )
+    highest = max(row["accuracy_mean"] for row in summary)
+    best = frozenset((i, 1) for i, row in enumerate(summary) if row["accuracy_mean"] == highest)
+    trials = settings["trials"]
+    title = (
+        f"{results['data']['name']}: {settings['train_per_class']} training samples per class, "
+        f"{len(results['trials'][0]['labels'])} queries, {trials} trial{'s' * (trials > 1)}"
+    )
+    return Table(title, COLUMNS, rows, best, _notes(results))
+
+
+def _notes(results: dict[str, Any]) -> tuple[str, ...]:
+    methods, trials = results["settings"]["methods"], results["settings"]["trials"]
+    spread = "mean ± standard deviation over the trials" if trials > 1 else "of a single trial"
+    notes = [
+        f"Accuracy: {spread}. Predict: milliseconds per query. Support: mean number of non-zero "
+        "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum."
+    ]
+    if "NRC" in methods:
+        notes.append(
+            "NRC stops after five steps of ADMM, as published: its code is not meant to be the optimum."
+        )
+    tuned = [
+        f"{method} ({name}={results['parameters'][method][name]:g})"
+        for method, name in TUNED.items()
+        if method in methods
+    ]
+    if tuned:
+        notes.append(
+            f"Not all methods were tuned: {', '.join(tuned)} by cross-validation inside the training samples "
+            "at 50 per class; all others have their default parameters."
+        )
+    notes += [
+        f"{row['method']}: {row['unconverged']} of {row['queries']} queries missed the tolerance."
+        for row in results["summary"]
+        if row["unconverged"]
+    ]
+    return tuple(notes)

@@ -1,0 +1,315 @@
+"""The command as a user meets it: exit codes, one-line errors, pipes, signals, run folders."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import residuum
+from residuum import cli
+from residuum.errors import DataError, NotConvergedError, UsageError
+
+COMMAND = [sys.executable, "-m", "residuum"]
+QUICK = ["compare", "--methods", "crc,nsc", "--trials", "2", "--train-per-class", "5"]
+HEAVY = ("numpy", "scipy", "sklearn", "numba", "matplotlib", "rich")
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run the command in an empty folder, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(residuum.__file__).parents[1])}
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "PYTHONUNBUFFERED", "RESIDUUM_DATA"):
+        environment.pop(name, None)
+
+    def run(*args, **kwargs):
+        kwargs = {"capture_output": True, "text": True, "timeout": 120, **kwargs}
+        return subprocess.run([*COMMAND, *args], cwd=tmp_path, env=environment, check=False, **kwargs)
+
+    run.cwd, run.env = tmp_path, environment
+    return run
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch, capsys):
+    """Run the command in an empty folder, in this process: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        code = cli.main(args)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def loaded_after(code):
+    check = f"{code}\nimport sys\nprint(*[m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    return done.stderr.split()
+
+
+def test_help_and_import_load_nothing_heavy():
+    assert loaded_after("import residuum; dir(residuum)") == []
+    assert loaded_after("from residuum.cli import main\nmain(['--help'])\nmain(['compare', '--help'])") == []
+
+
+def test_public_names_are_all_there_and_no_other():
+    assert set(residuum.__all__) <= set(dir(residuum))
+    assert residuum.NRC is residuum.__getattr__("NRC")
+    for name in residuum.__all__:
+        assert getattr(residuum, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'magic'"):
+        _ = residuum.magic
+
+
+def test_every_listed_command_loads_and_has_help():
+    result = CliRunner().invoke(cli.cli, ["--help"])
+    assert result.exit_code == 0
+    for name, (_, text) in cli.COMMANDS.items():
+        assert re.search(rf"{name} +{re.escape(text)}", result.output)
+        one = CliRunner().invoke(cli.cli, [name, "--help"])
+        assert one.exit_code == 0
+        assert one.output.count("--debug") == 1
+    nested = CliRunner().invoke(cli.cli, ["data", "list", "--help"])
+    assert nested.output.count("--debug") == 1
+
+
+def test_no_argument_shows_help_and_version_is_the_packages(capsys):
+    assert cli.main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+    assert cli.main(["--version"]) == 0
+    assert residuum.__version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["--nonsense"], "No such option"),
+        (["compare", "--trials", "many"], "'many' is not a valid integer"),
+        (["compare", "--trials", "0"], "trials must be from 1 to 1000. Got 0."),
+        (["compare", "--train-per-class", "174"], "must be from 1 to 173"),
+        (["compare", "--train-per-class", "-3"], "Got -3"),
+        (["compare", "--seed", "-1"], "seed must be from 0"),
+        (["compare", "--n-jobs", "0"], "n_jobs must be -1"),
+        (
+            ["compare", "--methods", "NRC,magic"],
+            "NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
+        ),
+        (["compare", "--methods", ""], "Got an empty list"),
+        (["compare", "surplus"], "unexpected extra argument"),
+        (["compare", "--out", ""], "out must name a folder"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(args, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(args) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (UsageError("bad rho"), 2, "Error: bad rho"),
+        (DataError("no such file"), 3, "Error: no such file"),
+        (NotConvergedError("3 queries"), 4, "Error: 3 queries"),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (PermissionError(13, "Permission denied", "/there"), 1, "Error: Permission denied: /there"),
+        (
+            ZeroDivisionError("by\nzero"),
+            1,
+            "Error: unexpected ZeroDivisionError: by zero. Run again with --debug",
+        ),
+    ],
+)
+def test_errors_of_a_command_become_one_line_and_a_code(error, code, words, capsys, monkeypatch):
+    from residuum.commands.doctor import doctor
+
+    def fail(**_options):
+        raise error
+
+    monkeypatch.setattr(doctor, "callback", fail)
+    assert cli.main(["doctor"]) == code
+    captured = capsys.readouterr().err
+    assert words in captured
+    assert "Traceback" not in captured
+    assert captured.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize("args", [["--debug", "doctor"], ["doctor", "--debug"]])
+def test_debug_shows_the_traceback(args, capsys, monkeypatch):
+    from residuum.commands.doctor import doctor
+
+    monkeypatch.setattr(doctor, "callback", lambda **_options: 1 / 0)
+    assert cli.main(args) == 1
+    assert "Traceback" in (captured := capsys.readouterr().err)
+    assert "Run again" not in captured
+
+
+def test_doctor(inside, tmp_path, monkeypatch):
+    monkeypatch.setenv("RESIDUUM_DATA", str(tmp_path / "nowhere"))
+    code, text, _ = inside("doctor")
+    assert code == 0
+    assert "numpy" in text
+    assert re.search(r"blas +\w+ .*threads", text)
+    assert f"{tmp_path / 'nowhere'} (does not exist yet; from RESIDUUM_DATA)" in text
+    facts = json.loads(inside("doctor", "--json")[1])
+    assert facts["residuum"] == residuum.__version__
+    assert facts["cores"] >= 1
+    home = {"path": str(tmp_path / "nowhere"), "from": "RESIDUUM_DATA", "exists": False, "writable": False}
+    assert facts["data_home"] == home
+    for name, extra in facts["extras"].items():
+        assert f"residuum[{name}]" in extra["install"]
+
+
+def test_doctor_names_what_is_missing(inside, monkeypatch):
+    from residuum import machine
+
+    def version(package):
+        return None if package in ("numba", "pillow") else "1.0"
+
+    monkeypatch.setattr(machine, "installed_version", version)
+    code, text, error = inside("doctor")
+    assert code == 1
+    assert re.search(r"numba +MISSING", text)
+    assert "Missing: numba." in error
+    if machine.extras():
+        assert re.search(r'images +missing pillow: python -m pip install "residuum\[images\]"', text)
+
+
+def test_compare_without_a_terminal(shell):
+    done = shell(*QUICK, "--n-jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert len(re.findall(r"^ *(NSC|CRC) +\d+\.\d ± \d+\.\d ", done.stdout, re.MULTILINE)) == 2
+    (folder,) = (shell.cwd / "residuum-runs").iterdir()
+    assert done.stderr == f"Wrote results.json, table.md and report.html to residuum-runs/{folder.name}\n"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "report.html",
+        "results.json",
+        "settings.json",
+        "table.md",
+    ]
+
+
+def test_json_and_the_same_folder_again(inside, tmp_path):
+    code, text, _ = inside(*QUICK, "--json", "--out", "run")
+    assert code == 0
+    brief = json.loads(text)
+    assert [row["method"] for row in brief["summary"]] == ["NSC", "CRC"]
+    assert brief["folder"] == "run"
+    whole = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert brief["summary"] == whole["summary"]
+
+    assert json.loads(inside(*QUICK, "--json", "--out", "run")[1]) == brief
+    code, _, error = inside(*QUICK, "--seed", "1", "--out", "run")
+    assert code == 2
+    assert "seed: 0 there, 1 here" in error
+
+
+def test_a_reader_that_hangs_up_is_no_error_to_speak_of(shell):
+    reading, writing = os.pipe()
+    os.close(reading)
+    for args in (["--help"], [*QUICK, "--out", "run"]):
+        gone = shell(*args, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+        assert gone.returncode == 1
+        assert gone.stderr == ""
+    os.close(writing)
+    assert (shell.cwd / "run" / "report.html").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_line(shell):
+    with Path("/dev/full").open("w") as full:
+        lost = shell("--help", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert lost.returncode == 1
+    assert lost.stderr == "Error: No space left on device\n"
+
+
+def test_a_closed_stdout_is_no_error(shell):
+    closed = shell("--version", capture_output=False, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_missed_tolerance_is_exit_code_4_after_everything_is_written(inside, tmp_path, monkeypatch):
+    from residuum import NRC
+    from residuum.experiments import comparison
+
+    monkeypatch.setitem(comparison.METHODS, "NRC", lambda seed: NRC(tol=1e-12, max_iter=3))
+    code, text, error = inside(*QUICK, "--methods", "nrc", "--out", "run")
+    assert code == 4
+    assert "NRC: 3494 of 3494 queries missed the tolerance." in text
+    assert "NRC 3494" in error
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_keeps_finished_cells_and_continues(shell, number):
+    args = ["compare", "--methods", "crc", "--trials", "30", "--train-per-class", "5", "--out", "run"]
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        cwd=shell.cwd,
+        env=shell.env,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    cells = shell.cwd / "run" / "cells"
+    deadline = time.monotonic() + 60
+    while not (cells.is_dir() and len(list(cells.glob("*.json"))) >= 2):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    kept = sorted(cells.iterdir())
+    assert (
+        re.fullmatch(
+            rf"Interrupted\. {len(kept)} of 30 results are kept in run; .*--out run continues.*\n", err
+        )
+        or f"{len(kept) - 1} of 30" in err
+    )  # the signal can fall between writing a cell and counting it
+    assert 2 <= len(kept) < 30
+    before = {path.name: json.loads(path.read_text()) for path in kept}
+    assert sorted(path.name for path in (shell.cwd / "run").iterdir()) == ["cells", "settings.json"]
+
+    if number == signal.SIGTERM:
+        return  # continuing is the same for both
+    again = shell(*args)
+    assert again.returncode == 0, again.stderr
+    results = json.loads((shell.cwd / "run" / "results.json").read_text())
+    after = {f"trial-{cell['trial']:03d}-{cell['method']}.json": cell for cell in results["cells"]}
+    assert len(after) == 30
+    assert {name: after[name] for name in before} == before  # times and all: not measured again
+
+
+def test_out_that_is_not_ours(inside, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    code, _, error = inside(*QUICK, "--out", "mine")
+    assert code == 2
+    assert "not empty" in error
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="paths must be Unicode there")
+def test_out_with_a_name_that_is_not_utf8(inside, tmp_path):
+    name = os.fsdecode(b"run-\xff")
+    code, text, error = inside(*QUICK, "--json", "--out", name)
+    assert code == 0
+    assert "run-\\udcff" in error
+    assert (tmp_path / name / "report.html").is_file()
+    assert json.loads(text)["folder"] == name
