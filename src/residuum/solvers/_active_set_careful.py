@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._active_set_kernels import _OPTIONS, _dot, _residual
-from ._active_set_rounds import _certify, _load
+from ._active_set_kernels import _OPTIONS, dot, gradient, residual
+from ._active_set_rounds import certify, load
 
 DEPENDENT = 2e-14  # distance from the span, atoms being of unit norm
 
@@ -27,11 +27,11 @@ def _orthogonalise(q, r, order, first, count, atoms):
             r[i, k] = 0.0
         for _ in range(2):  # twice is enough for orthogonality to rounding
             for i in range(k):
-                s = _dot(q[i], v)
+                s = dot(q[i], v)
                 r[i, k] += s
                 for t in range(v.shape[0]):
                     v[t] -= s * q[i, t]
-        norm = np.sqrt(_dot(v, v))
+        norm = np.sqrt(dot(v, v))
         if norm <= DEPENDENT:
             return k
         r[k, k] = norm
@@ -50,7 +50,7 @@ def _least_squares(q, r, order, sign, count, y, shift, atoms, z):
             s -= r[i, k] * z[i]
         z[k] = s / r[k, k]
     for k in range(count):
-        z[k] = _dot(q[k, :d], y) - z[k]
+        z[k] = dot(q[k, :d], y) - z[k]
     for k in range(count - 1, -1, -1):
         s = z[k]
         for i in range(k + 1, count):
@@ -112,7 +112,7 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
         for j in range(n):
             if inside[j] or banned[j] or atoms.barred[j] > 0:
                 continue
-            s = _dot(atoms.x[j], res)
+            s = dot(atoms.x[j], res)
             v = (abs(s) if signed else s) - shift * atoms.weight[j]
             if v > best:
                 best, entered, up = v, j, (1.0 if s >= 0 else -1.0)
@@ -124,34 +124,33 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
 
 
 @njit(**_OPTIONS)
-def finish_carefully(i, queries, shifts, state, w, atoms, signed, vtol_min, max_iter):
+def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, max_iter):
     """Solve one query carefully (not at all if max_iter = 0), store it, certify in float64; False = no room."""
     y, shift = queries[i], shifts[i]
     n, d = atoms.x.shape
-    room = n if atoms.ridge[0] > 0.0 else min(n, d)
+    index, value = state.index[i], state.value[i]
     if max_iter > 0:
+        room = n if atoms.ridge[0] > 0.0 else min(n, d)
         order, code = np.empty(room, np.int64), np.empty(room)
         count = min(room, state.size[i])
-        order[:count] = state.index[i, :count]
-        code[:count] = state.value[i, :count]
+        order[:count] = index[:count]
+        code[:count] = value[:count]
         vtol = max(vtol_min, 2e-15 * (1.0 + np.abs(code[:count]).sum()))
         count = solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
-        if count > min(state.index.shape[1], w.atom.shape[0]):
+        if count > min(index.shape[0], work.ints.shape[1]):
             return False
         ascending = np.argsort(order[:count])
         for k in range(count):
-            state.index[i, k], state.value[i, k] = order[ascending[k]], code[ascending[k]]
-            state.corr[i, k] = 0.0
+            index[k], value[k] = order[ascending[k]], code[ascending[k]]
         state.size[i] = count
-    m = _load(i, state, w)
-    _residual(w, m, atoms.x, y)
-    worst = 0.0
-    for a in range(m):
-        j = w.atom[a]
-        w.t[a] = _dot(atoms.x[j], w.r) - shift * atoms.weight[j] * w.sign[a] - atoms.ridge[j] * w.z[a]
-        worst = max(worst, abs(w.t[a]))
-    w.price[:] = 0.0
-    _, state.violation[i], state.gap[i] = _certify(
-        w, m, w.price, 1.0, np.inf, shift, atoms, y, signed, vtol_min, worst
-    )
+    m = state.size[i]
+    load(index, value, state.corr[i], m, work.mem, work.ints, atoms.weight, atoms.ridge, shift)
+    residual(work.mem, work.ints, m, atoms.x, y, work.r)
+    worst = gradient(work.mem, work.ints, m, atoms.x, work.r)
+    p = work.price[0]
+    p[:] = 0.0
+    _, state.violation[i], state.gap[i] = certify(
+        work.mem, work.ints, m, p, work.price[1], work.found, 0.0, 1e30,
+        shift, atoms, y, work.r, signed, vtol_min, worst,
+    )  # fmt: skip
     return True

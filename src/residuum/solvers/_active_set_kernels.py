@@ -6,89 +6,36 @@ Everything here is in the scaled problem (atoms and query of unit norm):
 
 so that atom j is optimal when ``x_j'r - ridge_j c_j = shift_j sign(c_j)`` on the support and
 ``x_j'r <= shift_j`` (in modulus when signed) off it, with ``r = y - Xc``.
+
+A working set of n atoms is held in two tables, one column per member: ``mem`` (float64, rows C..T) and
+``ints`` (int32, rows ATOM..HAVE). Its passive set (the members whose code is free) is listed in ints[POS].
+Inner functions take plain arrays: tuples of arrays would be copied and counted at every call.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-# No nnan/ninf: infinite penalties exclude atoms, so infinities must keep their meaning.
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
-_OPTIONS = {"nogil": True, "cache": True, "fastmath": _FAST, "error_model": "numpy"}
+# Without ninf: infinite penalties exclude atoms, so infinities must keep their meaning.
+_OPTIONS = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
+    "error_model": "numpy",
+}
 
-EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
 PIVOT = 1e-11  # squared distance from the span below which an atom counts as linearly dependent
 
-DONE, RUNNING, GROW, STUCK, EXHAUSTED = 0, 1, 2, 3, 4
-
-
-class Atoms(NamedTuple):
-    """The dictionary as the kernels see it."""
-
-    x: np.ndarray  # (n_atoms, n_features) float64, unit rows
-    gram: np.ndarray  # (n_atoms, n_atoms) float64, or (0, 0)
-    gram32: np.ndarray  # the same in float32
-    weight: np.ndarray  # (n_atoms,) float64: shift_j = weight_j * (shift of the query)
-    weight32: np.ndarray  # the same in float32
-    barred: np.ndarray  # (n_atoms,) float32: inf for atoms that never enter (zero, duplicate), else 0
-    ridge: np.ndarray  # (n_atoms,) float64
-    inner: np.ndarray  # (n_features,) float64 with X'inner >= 1, or empty
-
-
-class State(NamedTuple):
-    """What is kept of each query between rounds; supports are in ascending order of atoms."""
-
-    index: np.ndarray  # (n, capacity) int32
-    value: np.ndarray  # (n, capacity) float64
-    corr: np.ndarray  # (n, capacity) float64: x_j'y
-    size: np.ndarray  # (n,) int32
-    objective: np.ndarray  # (n,) float64
-    residual: np.ndarray  # (n, n_features) float64
-    n_iter: np.ndarray  # (n,) int64
-    violation: np.ndarray  # (n,) float64
-    gap: np.ndarray  # (n,) float64
-
-
-class Work(NamedTuple):
-    """Scratch of one thread for working sets of at most ``len(atom)`` atoms."""
-
-    atom: np.ndarray  # int32, ascending
-    c: np.ndarray  # float64 codes
-    b: np.ndarray  # float64 x_j'y
-    exact: np.ndarray  # bool: b is in float64, not a float32 price
-    sign: np.ndarray  # float64
-    g: np.ndarray  # float32 gradient
-    rows: np.ndarray  # (size, size) float32 Gram rows, gathered when first needed
-    have: np.ndarray  # bool: which of them are there
-    full: np.ndarray  # (size, size) float64 Gram, when no Gram is stored
-    chol: np.ndarray  # (size, size) float64
-    z: np.ndarray  # float64
-    t: np.ndarray  # float64
-    pos: np.ndarray  # int32 positions of the passive set in the working set
-    inside: np.ndarray  # bool
-    found: np.ndarray  # (n_atoms,) int32 candidates
-    price: np.ndarray  # (n_atoms,) float32
-    r: np.ndarray  # (n_features,) float64
-
-
-def make_work(size: int, n_atoms: int, n_features: int, with_gram: bool) -> Work:
-    """Allocate the scratch of one thread."""
-    f64, f32 = np.float64, np.float32
-    full = (0, 0) if with_gram else (size, size)
-    return Work(
-        np.empty(size, np.int32), np.empty(size, f64), np.empty(size, f64), np.empty(size, np.bool_),
-        np.empty(size, f64), np.empty(size, f32), np.empty((size, size), f32), np.empty(size, np.bool_),
-        np.empty(full, f64), np.empty((size, size), f64), np.empty(size, f64), np.empty(size, f64),
-        np.empty(size, np.int32), np.empty(size, np.bool_), np.empty(n_atoms, np.int32),
-        np.empty(n_atoms, f32), np.empty(n_features, f64),
-    )  # fmt: skip
+# Rows of mem: code, x_j'y, sign, shift, ridge; then by place in the passive set: solution, scratch.
+C, B, SIGN, SHIFT, RIDGE, Z, T = range(7)
+# Rows of ints: atom, its row in the Gram used, whether b is exact, in the passive set, has its Gram row; passive set.
+ATOM, WHERE, EXACT, INSIDE, HAVE, POS = range(6)
 
 
 @njit(**_OPTIONS)
-def _dot(a, b):
+def dot(a, b):
+    """a'b."""
     s = 0.0
     for i in range(a.shape[0]):
         s += a[i] * b[i]
@@ -96,8 +43,8 @@ def _dot(a, b):
 
 
 @njit(**_OPTIONS)
-def _price_with_gram(p, corr, gram32, index, value, size):
-    """p = X'y - G c, in float32."""  # fmt: skip
+def price_with_gram(p, corr, gram32, index, value, size):
+    """p = X'y - Gc in float32, four rows of G at a time."""
     n = p.shape[0]
     for j in range(n):
         p[j] = corr[j]
@@ -110,178 +57,163 @@ def _price_with_gram(p, corr, gram32, index, value, size):
             p[j] -= (c0 * g0[j] + c1 * g1[j]) + (c2 * g2[j] + c3 * g3[j])
         a += 4
     while a < size:
-        g0 = gram32[index[a]]
-        c0 = np.float32(value[a])
+        g0, c0 = gram32[index[a]], np.float32(value[a])
         for j in range(n):
             p[j] -= c0 * g0[j]
         a += 1
 
 
 @njit(**_OPTIONS)
-def _candidates(p, shift, weight32, barred, signed, threshold, limit, found):
-    """Atoms with p - shift above the threshold, ascending; the best about ``limit`` of them if more."""
+def _count_above(v, cut):
+    count = np.int32(0)
+    for j in range(v.shape[0]):
+        count += np.int32(v[j] > cut)
+    return count
+
+
+@njit(**_OPTIONS)
+def candidates(p, shift, weight32, barred, signed, threshold, limit, v, found):
+    """Atoms with p - shift above the threshold, ascending, into ``found``; the best of them if over the limit."""
     n = p.shape[0]
     h = np.float32(shift)
     low = np.float32(threshold)
     top = np.float32(-np.inf)
+    if signed:
+        for j in range(n):
+            v[j] = abs(p[j]) - h * weight32[j] - barred[j]
+            top = max(top, v[j])
+    else:
+        for j in range(n):
+            v[j] = p[j] - h * weight32[j] - barred[j]
+            top = max(top, v[j])
+    if not top > low:
+        return 0
+    if limit < n and _count_above(v, low) > limit:
+        high = top
+        for _ in range(14):  # bisect for a cut that keeps nearly `limit` atoms
+            middle = np.float32(0.5) * (low + high)
+            count = _count_above(v, middle)
+            if count > limit:
+                low = middle
+            else:
+                high = middle
+                if 4 * count >= 3 * limit:
+                    break
+        low = high if high < top else low
     count = 0
-    for start in range(0, n, 64):
-        stop = min(start + 64, n)
+    for start in range(0, n, 32):
+        stop = min(start + 32, n)
         best = np.float32(-np.inf)
         for j in range(start, stop):
-            v = (abs(p[j]) if signed else p[j]) - h * weight32[j] - barred[j]
-            best = max(best, v)
+            best = max(best, v[j])
         if best > low:
-            top = max(top, best)
             for j in range(start, stop):
-                v = (abs(p[j]) if signed else p[j]) - h * weight32[j] - barred[j]
-                if v > low:
+                if v[j] > low and count < limit:
                     found[count] = j
                     count += 1
-    if count <= limit:
-        return count
-    # A histogram finds a cut that keeps at most `limit` (unless one bin alone holds more).
-    bins = np.zeros(512, np.int64)
-    scale = np.float32(511.0) / max(top - low, np.float32(1e-30))
-    for a in range(count):
-        j = found[a]
-        v = (abs(p[j]) if signed else p[j]) - h * weight32[j] - barred[j]
-        bins[min(511, int((v - low) * scale))] += 1
-    cut, total = 511, bins[511]
-    while cut > 0 and total + bins[cut - 1] <= limit:
-        cut -= 1
-        total += bins[cut]
-    kept = 0
-    for a in range(count):
-        j = found[a]
-        v = (abs(p[j]) if signed else p[j]) - h * weight32[j] - barred[j]
-        if min(511, int((v - low) * scale)) >= cut and kept < limit:
-            found[kept] = j
-            kept += 1
-    return kept
+    return count
 
 
 @njit(**_OPTIONS)
-def _merge(index, value, corr, size, w, n_new, p, unit, y, corr_row, x, use_row, signed):
-    """Working set = support + new candidates, ascending; new b from float32 prices or float64 dots."""
+def merge(index, value, corr, size, found, n_new, mem, ints, weight, ridge, shift):
+    """Working set = support + new atoms, ascending; the b of new atoms is left to the caller."""
     a = b = n = 0
     while a < size or b < n_new:
-        if b >= n_new or (a < size and index[a] <= w.found[b]):
-            if b < n_new and index[a] == w.found[b]:
+        old = b >= n_new or (a < size and index[a] <= found[b])
+        if old:
+            if b < n_new and index[a] == found[b]:
                 b += 1
             j = index[a]
-            w.c[n], w.b[n], w.exact[n] = value[a], corr[a], True
+            mem[C, n], mem[B, n] = value[a], corr[a]
             a += 1
         else:
-            j = w.found[b]
+            j = found[b]
+            mem[C, n] = 0.0
             b += 1
-            w.c[n] = 0.0
-            if use_row:
-                w.b[n], w.exact[n] = corr_row[j], False
-            else:
-                w.b[n], w.exact[n] = _dot(x[j], y), True
-        w.atom[n] = j
-        w.g[n] = p[j] * unit
-        w.sign[n] = -1.0 if signed and (w.c[n] < 0.0 or (w.c[n] == 0.0 and p[j] < 0.0)) else 1.0
-        w.have[n] = False
+        ints[ATOM, n], ints[EXACT, n], ints[HAVE, n] = j, old, False
+        mem[SIGN, n] = -1.0 if mem[C, n] < 0.0 else 1.0
+        mem[SHIFT, n], mem[RIDGE, n] = shift * weight[j], ridge[j]
         n += 1
     return n
 
 
 @njit(**_OPTIONS)
-def _fill_full(x, w, n):
-    """Gram of the working set from the features."""
-    d = x.shape[1]
-    part = np.empty((n, d))
-    for a in range(n):
-        row = x[w.atom[a]]
-        for k in range(d):
-            part[a, k] = row[k]
-    product = np.dot(part, part.T)
-    for a in range(n):
-        w.have[a] = True
+def _row(rows, ints, a, n, source32):
+    """Put row ``a`` of the working set's Gram into ``rows`` on first use."""
+    if not ints[HAVE, a]:
+        row, source, where = rows[a], source32[ints[WHERE, a]], ints[WHERE]
         for k in range(n):
-            w.full[a, k] = product[a, k]
-            w.rows[a, k] = product[a, k]
+            row[k] = source[where[k]]
+        ints[HAVE, a] = True
 
 
 @njit(**_OPTIONS)
-def _row(w, a, n, gram32):
-    """Row ``a`` of the working set's Gram, gathered on first use."""
-    if not w.have[a]:
-        source = gram32[w.atom[a]]
-        for k in range(n):
-            w.rows[a, k] = source[w.atom[k]]
-        w.have[a] = True
-    return w.rows[a]
-
-
-@njit(**_OPTIONS)
-def _descend(w, n, atoms, shift, signed, sweeps, precision):
-    """Coordinate descent on the working set: a guess of the support, in float32."""
+def descend(mem, ints, n, g, c, rows, source32, signed, sweeps, precision):
+    """Coordinate descent on the working set in float32, from its codes and gradient g: guesses the support."""
+    for a in range(n):
+        c[a] = mem[C, a]
+    zero = np.float32(0.0)
     for _ in range(sweeps):
-        largest = biggest = 0.0
+        largest = biggest = zero
         for a in range(n):
-            j = w.atom[a]
-            old = w.c[a]
-            curve = 1.0 + atoms.ridge[j]
-            target = old + (w.g[a] - atoms.ridge[j] * old) / curve
-            h = shift * atoms.weight[j] / curve
-            if signed and target < -h:
-                new = target + h
-            else:
-                new = max(0.0, target - h)
-            if new != old:
-                step = new - old
-                w.c[a] = new
-                row = _row(w, a, n, atoms.gram32)
-                s = np.float32(step)
-                for k in range(n):
-                    w.g[k] -= s * row[k]
-                largest = max(largest, abs(step))
+            old = c[a]
+            if old == zero and abs(g[a]) <= mem[SHIFT, a]:
+                continue
+            ridge = np.float32(mem[RIDGE, a])
+            curve = np.float32(1.0) + ridge
+            target = old + (g[a] - ridge * old) / curve
+            h = np.float32(mem[SHIFT, a]) / curve
+            new = target + h if signed and target < -h else max(zero, target - h)
             biggest = max(biggest, abs(new))
+            step = new - old
+            if step != zero:
+                c[a] = new
+                _row(rows, ints, a, n, source32)
+                row = rows[a]
+                for k in range(n):
+                    g[k] -= step * row[k]
+                largest = max(largest, abs(step))
         if largest <= precision * biggest:
             break
+    for a in range(n):
+        mem[C, a] = c[a]
 
 
 @njit(**_OPTIONS)
-def _entry(w, a, k, atoms):
-    if atoms.gram.shape[0] > 0:
-        return atoms.gram[w.atom[a], w.atom[k]]
-    return w.full[a, k]
+def factor(chol, mem, ints, m, start, source):
+    """Cholesky of the passive set's Gram from row ``start``; m, or the first dependent row.
 
-
-@njit(**_OPTIONS)
-def _factor(w, m, start, atoms):
-    """Cholesky of the passive set's Gram from row ``start``; returns m, or the first dependent row."""
-    chol = w.chol
+    The diagonal holds reciprocals.
+    """
+    pos, where = ints[POS], ints[WHERE]
     for i in range(start, m):
-        a = w.pos[i]
-        row = chol[i]
+        a = pos[i]
+        row, gram = chol[i], source[where[a]]
         for j in range(i):
             other = chol[j]
-            s = _entry(w, a, w.pos[j], atoms)
+            s = 0.0
             for k in range(j):
-                s -= row[k] * other[k]
-            row[j] = s * other[j]  # the diagonal holds reciprocals
-        pivot = 1.0 + atoms.ridge[w.atom[a]]
+                s += row[k] * other[k]
+            row[j] = (gram[where[pos[j]]] - s) * other[j]
+        s = 0.0
         for k in range(i):
-            pivot -= row[k] * row[k]
-        if not pivot > PIVOT:
+            s += row[k] * row[k]
+        pivot = 1.0 + mem[RIDGE, a] - s
+        if pivot <= PIVOT:
             return i
         row[i] = 1.0 / np.sqrt(pivot)
     return m
 
 
 @njit(**_OPTIONS)
-def _solve(chol, m, t):
-    """Solve L L' z = t in place, the diagonal of L stored as reciprocals."""
+def solve(chol, m, t):
+    """Solve L L' z = t in place."""
     for i in range(m):
         row = chol[i]
-        s = t[i]
+        s = 0.0
         for k in range(i):
-            s -= row[k] * t[k]
-        t[i] = s * row[i]
+            s += row[k] * t[k]
+        t[i] = (t[i] - s) * row[i]
     for i in range(m - 1, -1, -1):
         row = chol[i]
         v = t[i] * row[i]
@@ -291,177 +223,183 @@ def _solve(chol, m, t):
 
 
 @njit(**_OPTIONS)
-def _collect(w, n):
+def _collect(ints, n):
     m = 0
     for a in range(n):
-        if w.inside[a]:
-            w.pos[m] = a
+        if ints[INSIDE, a]:
+            ints[POS, m] = a
             m += 1
     return m
 
 
 @njit(**_OPTIONS)
-def _stationary(w, m, shift, atoms, x, y):
-    """z = minimiser on the passive set with its signs; returns the number of wrong signs."""
+def _begin(mem, ints, n):
+    """Passive set = support of the codes, with their signs."""
+    for a in range(n):
+        ints[INSIDE, a] = mem[C, a] != 0.0
+        if ints[INSIDE, a]:
+            mem[SIGN, a] = -1.0 if mem[C, a] < 0.0 else 1.0
+
+
+@njit(**_OPTIONS)
+def _stationary(chol, mem, ints, m, x, y):
+    """z = minimiser on the passive set with its signs; the number of wrong signs."""
+    z = mem[Z]
     for i in range(m):
-        a = w.pos[i]
-        if not w.exact[a]:
-            w.b[a] = _dot(x[w.atom[a]], y)
-            w.exact[a] = True
-        w.z[i] = w.b[a] - shift * atoms.weight[w.atom[a]] * w.sign[a]
-    _solve(w.chol, m, w.z)
+        a = ints[POS, i]
+        if not ints[EXACT, a]:
+            mem[B, a] = dot(x[ints[ATOM, a]], y)
+            ints[EXACT, a] = True
+        z[i] = mem[B, a] - mem[SHIFT, a] * mem[SIGN, a]
+    solve(chol, m, z)
     wrong = 0
     for i in range(m):
-        if w.z[i] * w.sign[w.pos[i]] <= 0.0:
+        if z[i] * mem[SIGN, ints[POS, i]] <= 0.0:
             wrong += 1
     return wrong
 
 
 @njit(**_OPTIONS)
-def _value(w, m, shift, atoms):
+def passive_value(mem, ints, m):
     """Objective minus ||y||^2 at the minimiser z of the passive set."""
     f = 0.0
     for i in range(m):
-        a = w.pos[i]
-        f -= w.z[i] * (w.b[a] - shift * atoms.weight[w.atom[a]] * w.sign[a])
+        a = ints[POS, i]
+        f -= mem[Z, i] * (mem[B, a] - mem[SHIFT, a] * mem[SIGN, a])
     return f
 
 
 @njit(**_OPTIONS)
-def _pivot_blocks(w, n, shift, atoms, y, signed, tries, threshold):
+def pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, tries, threshold):
     """Block principal pivoting from the signs of c; size of the passive set, or -1 when it gave up."""
-    for a in range(n):
-        w.inside[a] = w.c[a] != 0.0
-        if w.inside[a]:
-            w.sign[a] = 1.0 if w.c[a] > 0 else -1.0
+    _begin(mem, ints, n)
     start = 0
     for _ in range(tries):
-        m = _collect(w, n)
-        got = _factor(w, m, min(start, m), atoms)
+        m = _collect(ints, n)
+        got = factor(chol, mem, ints, m, min(start, m), source)
         if got < m:
-            w.inside[w.pos[got]] = False
+            ints[INSIDE, ints[POS, got]] = False
             start = got
             continue
-        wrong = _stationary(w, m, shift, atoms, atoms.x, y)
-        if wrong > 0:
+        if _stationary(chol, mem, ints, m, x, y) > 0:
             start = m
             for i in range(m):
-                if w.z[i] * w.sign[w.pos[i]] <= 0.0:
-                    w.inside[w.pos[i]] = False
+                a = ints[POS, i]
+                if mem[Z, i] * mem[SIGN, a] <= 0.0:
+                    ints[INSIDE, a] = False
                     start = min(start, i)
             continue
         for k in range(n):
-            w.g[k] = w.b[k]
+            g[k] = mem[B, k]
         for i in range(m):
-            row = _row(w, w.pos[i], n, atoms.gram32)
-            s = np.float32(w.z[i])
+            a = ints[POS, i]
+            _row(rows, ints, a, n, source32)
+            row, step = rows[a], np.float32(mem[Z, i])
             for k in range(n):
-                w.g[k] -= s * row[k]
+                g[k] -= step * row[k]
         first = n
         for k in range(n):
-            if not w.inside[k]:
-                v = (abs(w.g[k]) if signed else w.g[k]) - shift * atoms.weight[w.atom[k]]
-                if v > threshold:
-                    w.inside[k] = True
-                    w.sign[k] = 1.0 if w.g[k] >= 0 else -1.0
-                    first = min(first, k)
+            if not ints[INSIDE, k] and (abs(g[k]) if signed else g[k]) - mem[SHIFT, k] > threshold:
+                ints[INSIDE, k] = True
+                mem[SIGN, k] = 1.0 if g[k] >= 0 else -1.0
+                first = min(first, k)
         if first == n:
             return m
         start = 0
-        while start < m and w.pos[start] < first:
+        while start < m and ints[POS, start] < first:
             start += 1
     return -1
 
 
 @njit(**_OPTIONS)
-def _lawson_hanson(w, n, shift, atoms, y, signed, tolerance):
-    """Single pivots from the feasible code w.c, the objective never rising; size of the passive set."""
-    x = atoms.x
-    for a in range(n):
-        w.inside[a] = w.c[a] != 0.0
-        if w.inside[a]:
-            w.sign[a] = 1.0 if w.c[a] > 0 else -1.0
-        if not w.exact[a]:
-            w.b[a] = _dot(x[w.atom[a]], y)
-            w.exact[a] = True
+def lawson_hanson(mem, ints, n, chol, source, x, y, signed, tolerance):
+    """Single pivots from the feasible code, the objective never rising; size of the passive set."""
+    _begin(mem, ints, n)
     banned = np.zeros(n, np.bool_)
+    for a in range(n):
+        if not ints[EXACT, a]:
+            mem[B, a] = dot(x[ints[ATOM, a]], y)
+            ints[EXACT, a] = True
     entered = -1
     m = 0
     for _ in range(10 * n + 10):
         while True:
-            m = _collect(w, n)
-            got = _factor(w, m, 0, atoms)
-            if got < m:  # the newest atom goes first: the rest were independent without it
-                a = entered if entered >= 0 else w.pos[got]
-                w.inside[a], w.c[a] = False, 0.0
-                banned[a] = True
-                entered = -1
-                continue
-            wrong = _stationary(w, m, shift, atoms, x, y)
-            if wrong == 0:
-                break
-            alpha, leaving = 1.0, -1
-            for i in range(m):
-                a = w.pos[i]
-                if w.z[i] * w.sign[a] <= 0.0:
-                    ratio = w.c[a] / (w.c[a] - w.z[i]) if w.c[a] != 0.0 else 0.0
-                    if leaving < 0 or ratio < alpha:
-                        alpha, leaving = ratio, a
-            for i in range(m):
-                a = w.pos[i]
-                w.c[a] += alpha * (w.z[i] - w.c[a])
-                if a == leaving or w.c[a] * w.sign[a] <= 0.0:
-                    if a == leaving or a != entered:
-                        w.c[a], w.inside[a] = 0.0, False
-            if leaving == entered:
+            m = _collect(ints, n)
+            got = factor(chol, mem, ints, m, 0, source)
+            if got < m:  # the newest atom leaves first: the others were independent without it
+                leaving = entered if entered >= 0 else ints[POS, got]
                 banned[leaving] = True
+                entered = -1
+            else:
+                if _stationary(chol, mem, ints, m, x, y) == 0:
+                    break
+                alpha, leaving = 1.0, -1
+                for i in range(m):
+                    a = ints[POS, i]
+                    old, new = mem[C, a], mem[Z, i]
+                    if new * mem[SIGN, a] <= 0.0:
+                        ratio = old / (old - new) if old != new else 0.0
+                        if leaving < 0 or ratio < alpha:
+                            alpha, leaving = ratio, a
+                for i in range(m):
+                    a = ints[POS, i]
+                    mem[C, a] += alpha * (mem[Z, i] - mem[C, a])
+                if leaving == entered:
+                    banned[leaving] = True
+            ints[INSIDE, leaving], mem[C, leaving] = False, 0.0
         for i in range(m):
-            w.c[w.pos[i]] = w.z[i]
+            mem[C, ints[POS, i]] = mem[Z, i]
         entered, best = -1, tolerance
         for a in range(n):
-            if not w.inside[a] and not banned[a]:
-                s = w.b[a]
+            if not ints[INSIDE, a] and not banned[a]:
+                s = mem[B, a]
+                gram = source[ints[WHERE, a]]
                 for i in range(m):
-                    s -= _entry(w, a, w.pos[i], atoms) * w.z[i]
-                v = (abs(s) if signed else s) - shift * atoms.weight[w.atom[a]]
+                    s -= gram[ints[WHERE, ints[POS, i]]] * mem[Z, i]
+                v = (abs(s) if signed else s) - mem[SHIFT, a]
                 if v > best:
                     entered, best = a, v
-                    w.sign[a] = 1.0 if s >= 0 else -1.0
+                    mem[SIGN, a] = 1.0 if s >= 0 else -1.0
         if entered < 0:
             break
-        w.inside[entered] = True
+        ints[INSIDE, entered] = True
     return m
 
 
 @njit(**_OPTIONS)
-def _residual(w, m, x, y):
-    """r = y - X c on the passive set."""
-    for k in range(y.shape[0]):
-        w.r[k] = y[k]
+def residual(mem, ints, m, x, y, r):
+    """r = y - Xz on the passive set."""
+    for k in range(r.shape[0]):
+        r[k] = y[k]
     for i in range(m):
-        row = x[w.atom[w.pos[i]]]
-        v = w.z[i]
-        for k in range(y.shape[0]):
-            w.r[k] -= v * row[k]
+        row, v = x[ints[ATOM, ints[POS, i]]], mem[Z, i]
+        for k in range(r.shape[0]):
+            r[k] -= v * row[k]
 
 
 @njit(**_OPTIONS)
-def _refine(w, m, shift, atoms, y):
-    """Iterative refinement of z against the features; returns max|gradient| on the passive set."""
-    x = atoms.x
+def gradient(mem, ints, m, x, r):
+    """mem[T] = x_j'r - shift_j sign_j - ridge_j z_j on the passive set; its largest modulus."""
+    worst = 0.0
+    for i in range(m):
+        a = ints[POS, i]
+        mem[T, i] = dot(x[ints[ATOM, a]], r) - mem[SHIFT, a] * mem[SIGN, a] - mem[RIDGE, a] * mem[Z, i]
+        worst = max(worst, abs(mem[T, i]))
+    return worst
+
+
+@njit(**_OPTIONS)
+def refine(mem, ints, m, chol, x, y, r):
+    """Iterative refinement of z against the features; leaves r and the gradient, returns its modulus."""
     last = np.inf
-    for step in range(6):
-        _residual(w, m, x, y)
-        worst = 0.0
-        for i in range(m):
-            a = w.pos[i]
-            j = w.atom[a]
-            w.t[i] = _dot(x[j], w.r) - shift * atoms.weight[j] * w.sign[a] - atoms.ridge[j] * w.z[i]
-            worst = max(worst, abs(w.t[i]))
-        if (step > 0 and worst <= 2e-15) or not worst < 0.5 * last:
-            return worst
+    t = mem[T]
+    for step in range(7):
+        residual(mem, ints, m, x, y, r)
+        worst = gradient(mem, ints, m, x, r)
+        if step > 0 and (worst <= 2e-15 or worst >= 0.5 * last or step == 6):
+            break
         last = worst
-        _solve(w.chol, m, w.t)
+        solve(chol, m, t)
         for i in range(m):
-            w.z[i] += w.t[i]
+            mem[Z, i] += t[i]
     return worst

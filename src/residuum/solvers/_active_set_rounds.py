@@ -7,301 +7,335 @@ other atom is priced again in float64. So the certificate is that of float64.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from ._active_set_kernels import (
     _OPTIONS,
-    DONE,
-    EPS32,
-    EXHAUSTED,
-    GROW,
-    RUNNING,
-    STUCK,
-    _candidates,
-    _descend,
-    _dot,
-    _factor,
-    _fill_full,
-    _lawson_hanson,
-    _merge,
-    _pivot_blocks,
-    _price_with_gram,
-    _refine,
-    _residual,
-    _value,
+    ATOM,
+    EXACT,
+    HAVE,
+    POS,
+    RIDGE,
+    SHIFT,
+    SIGN,
+    WHERE,
+    B,
+    C,
+    T,
+    Z,
+    candidates,
+    descend,
+    dot,
+    factor,
+    gradient,
+    lawson_hanson,
+    merge,
+    passive_value,
+    pivot_blocks,
+    price_with_gram,
+    refine,
+    residual,
 )
 
-UNPROVEN_REACH = 10.0
+DONE, RUNNING, GROW, STUCK, EXHAUSTED = range(5)
+WARM, TO_THE_END, ONE_ROUND = range(3)
+
+EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
+REACH = 10.0  # where no dual point can be made feasible, the gap covers codes this many times larger in l1 norm
+
+
+class Atoms(NamedTuple):
+    """The dictionary as the kernels see it."""
+
+    x: np.ndarray  # (n_atoms, n_features) float64, unit rows
+    gram: np.ndarray  # (n_atoms, n_atoms) float64, or (0, 0)
+    gram32: np.ndarray  # the same in float32
+    weight: np.ndarray  # (n_atoms,) float64: shift_j = weight_j * (shift of the query)
+    weight32: np.ndarray  # the same in float32
+    barred: np.ndarray  # (n_atoms,) float32: inf for atoms that never enter (zero, duplicate), else 0
+    ridge: np.ndarray  # (n_atoms,) float64
+    inner: np.ndarray  # (n_features,) float64 with X'inner >= 1, or empty
+
+
+class State(NamedTuple):
+    """What is kept of each query between rounds; supports are in ascending order of atoms."""
+
+    index: np.ndarray  # (n, capacity) int32
+    value: np.ndarray  # (n, capacity) float64
+    corr: np.ndarray  # (n, capacity) float64: x_j'y
+    size: np.ndarray  # (n,) int32
+    objective: np.ndarray  # (n,) float64, minus ||y||^2
+    residual: np.ndarray  # (n, n_features) float64
+    n_iter: np.ndarray  # (n,) int64
+    violation: np.ndarray  # (n,) float64
+    gap: np.ndarray  # (n,) float64
+    status: np.ndarray  # (n,) int64
+
+
+class Work(NamedTuple):
+    """Scratch of one thread."""
+
+    mem: np.ndarray  # (7, size) float64
+    ints: np.ndarray  # (6, size) int32
+    small: np.ndarray  # (2, size) float32: gradient and codes of the descent
+    rows: np.ndarray  # (size, size) float32 Gram rows
+    chol: np.ndarray  # (size, size) float64
+    found: np.ndarray  # (n_atoms,) int32
+    price: np.ndarray  # (2, n_atoms) float32
+    r: np.ndarray  # (n_features,) float64
+
+
+def make_work(size: int, n_atoms: int, n_features: int) -> Work:
+    """Allocate the scratch of one thread for working sets of ``size`` atoms."""
+    return Work(
+        np.zeros((7, size)),
+        np.zeros((6, size), np.int32),
+        np.zeros((2, size), np.float32),
+        np.empty((size, size), np.float32),
+        np.empty((size, size)),
+        np.empty(n_atoms, np.int32),
+        np.empty((2, n_atoms), np.float32),
+        np.empty(n_features),
+    )
 
 
 @njit(**_OPTIONS)
-def _gap(w, m, shift, atoms, y, signed, excess, excess_sq):
-    """Duality gap at the refined code; ``t`` holds the gradient on the passive set.
+def duality_gap(mem, ints, m, r, y, shift, least_weight, inner, signed, excess, excess_sq):
+    """Duality gap at the refined code; mem[T] holds the gradient on the passive set.
 
     Dual: maximise 2 s'y - ||s||^2 - sum_j (x_j's - shift_j)_+^2 / ridge_j, the sum read as the constraint
     x_j's <= shift_j where ridge_j = 0. ``excess`` is the largest x_j'r - shift_j off the support and
-    ``excess_sq`` the sum of their squares over ridge_j.
+    ``excess_sq`` the sum of their squares over ridge_j (negative: no ridge).
     """
-    rr, ry = _dot(w.r, w.r), _dot(w.r, y)
-    primal = rr
-    dual_ridge = 2.0 * ry - rr - excess_sq
-    scale = 1.0
-    over = max(excess, 0.0)
-    reach = slack = 0.0
-    has_ridge = atoms.ridge[0] > 0.0
-    has_shift = shift > 0.0
+    rr, ry = dot(r, r), dot(r, y)
+    primal, penalty, scale = rr, max(excess_sq, 0.0), 1.0
+    over, reach, slack = max(excess, 0.0), 0.0, 0.0
     for i in range(m):
-        a = w.pos[i]
-        j = w.atom[a]
-        h, ridge, z = shift * atoms.weight[j], atoms.ridge[j], w.z[i]
+        a = ints[POS, i]
+        h, ridge, z, t = mem[SHIFT, a], mem[RIDGE, a], mem[Z, i], mem[T, i]
         primal += ridge * z * z + 2.0 * h * abs(z)
-        price = w.t[i] * w.sign[a] + ridge * abs(z) + h  # sign * x_j'r
-        slack += abs(w.t[i] * z)
+        miss = t * mem[SIGN, a] + ridge * abs(z)  # sign * x_j'r - shift_j
+        slack += abs(t * z)
         reach += abs(z)
-        if has_ridge:
-            dual_ridge -= max(price - h, 0.0) ** 2 / ridge
-        else:
-            miss = price - h
-            if signed and h == 0.0:
-                miss = abs(miss)
-            over = max(over, miss)
-            if has_shift and price > 0.0:
-                scale = min(scale, h / price)
-    if has_ridge:
-        return max(0.0, min(primal, primal - dual_ridge))
+        if ridge > 0.0:
+            penalty += max(miss, 0.0) ** 2 / ridge
+        over = max(over, abs(miss) if signed and h == 0.0 else miss)
+        if miss > 0.0:
+            scale = min(scale, h / (h + miss))
+    if excess_sq >= 0.0:
+        return max(0.0, min(primal, primal - (2.0 * ry - rr - penalty)))
     gap = primal  # the dual point zero is always feasible
-    if has_shift:
-        if excess > 0.0:
-            floor = shift * atoms.weight.min()
-            scale = min(scale, floor / (floor + excess))
+    if shift > 0.0:
+        floor = shift * least_weight
+        scale = min(scale, floor / (floor + max(excess, 0.0)))
         gap = min(gap, primal - (2.0 * scale * ry - scale * scale * rr))
-    elif atoms.inner.shape[0] > 0:
-        uy, ur, uu = _dot(atoms.inner, y), _dot(atoms.inner, w.r), _dot(atoms.inner, atoms.inner)
+    elif inner.shape[0] > 0 and not signed:
+        uy, ur, uu = dot(inner, y), dot(inner, r), dot(inner, inner)
         gap = min(gap, 2.0 * rr - 2.0 * ry + over * (2.0 * uy - 2.0 * ur + over * uu))
     else:
-        gap = min(gap, 2.0 * slack + 2.0 * over * UNPROVEN_REACH * max(reach, 1.0))
+        gap = min(gap, 2.0 * slack + 2.0 * over * REACH * max(reach, 1.0))
     return max(gap, 0.0)
 
 
 @njit(**_OPTIONS)
-def _certify(w, m, p, unit, slack, shift, atoms, y, signed, vtol, on_support):
+def certify(mem, ints, m, p, v, found, scaled_shift, slack, shift, atoms, y, r, signed, vtol, on_support):
     """Price in float64 the atoms that float32 cannot clear.
 
-    Returns (violators left in w.found, largest violation, gap). ``p`` is in multiples of ``unit``.
+    Returns (number of violators, left in ``found``; largest violation; gap).
     """
-    n_close = _candidates(
-        p, shift / unit, atoms.weight32, atoms.barred, signed, -slack, p.shape[0], w.found
-    )
-    excess = excess_sq = 0.0
+    x, weight, ridge = atoms.x, atoms.weight, atoms.ridge
+    n_close = candidates(p, scaled_shift, atoms.weight32, atoms.barred, signed, -slack, p.shape[0], v, found)
+    excess, excess_sq = 0.0, 0.0 if ridge[0] > 0.0 else -1.0
     count = i = 0
     for a in range(n_close):
-        j = w.found[a]
-        while i < m and w.atom[w.pos[i]] < j:
+        j = found[a]
+        while i < m and ints[ATOM, ints[POS, i]] < j:
             i += 1
-        if i < m and w.atom[w.pos[i]] == j:
+        if i < m and ints[ATOM, ints[POS, i]] == j:
             continue
-        s = _dot(atoms.x[j], w.r)
-        v = (abs(s) if signed else s) - shift * atoms.weight[j]
-        if v > 0.0:
-            excess = max(excess, v)
-            if atoms.ridge[j] > 0.0:
-                excess_sq += v * v / atoms.ridge[j]
-        if v > vtol:
-            w.found[count] = j
+        s = dot(x[j], r)
+        over = (abs(s) if signed else s) - shift * weight[j]
+        if over > 0.0:
+            excess = max(excess, over)
+            if ridge[j] > 0.0:
+                excess_sq += over * over / ridge[j]
+        if over > vtol:
+            found[count] = j
             count += 1
-    return count, max(on_support, excess), _gap(w, m, shift, atoms, y, signed, excess, excess_sq)
+    least = weight.min() if shift > 0.0 else 0.0
+    gap = duality_gap(mem, ints, m, r, y, shift, least, atoms.inner, signed, excess, excess_sq)
+    return count, max(on_support, excess), gap
 
 
 @njit(**_OPTIONS)
-def _load(i, state, w):
-    """Put a stored support into the scratch."""
-    m = state.size[i]
+def load(index, value, corr, m, mem, ints, weight, ridge, shift):
+    """Put a stored support into the scratch as the passive set."""
     for a in range(m):
-        w.atom[a], w.pos[a] = state.index[i, a], a
-        w.c[a] = w.z[a] = state.value[i, a]
-        w.b[a], w.exact[a] = state.corr[i, a], True
-        w.sign[a] = 1.0 if w.c[a] >= 0 else -1.0
-        w.have[a] = False
-    return m
+        j = index[a]
+        ints[ATOM, a], ints[POS, a], ints[EXACT, a], ints[HAVE, a] = j, a, True, False
+        mem[C, a] = mem[Z, a] = value[a]
+        mem[B, a] = corr[a]
+        mem[SIGN, a] = -1.0 if value[a] < 0.0 else 1.0
+        mem[SHIFT, a], mem[RIDGE, a] = shift * weight[j], ridge[j]
 
 
 @njit(**_OPTIONS)
-def _improve(i, state, w, n_new, p, unit, corr_row, shift, atoms, y, signed, vtol, sweeps, noise):
-    """Solve the working set (support + new atoms) and store the result; STUCK when nothing was gained.
+def _gram_of(ints, n, atoms):
+    """(Gram in float64, in float32) in which ints[WHERE] finds the working set."""
+    if atoms.gram.shape[0] > 0:
+        for a in range(n):
+            ints[WHERE, a] = ints[ATOM, a]
+        return atoms.gram, atoms.gram32
+    part = np.empty((n, atoms.x.shape[1]))
+    for a in range(n):
+        part[a] = atoms.x[ints[ATOM, a]]
+        ints[WHERE, a] = a
+    full = np.dot(part, part.T)
+    return full, full.astype(np.float32)
 
-    Without sweeps the new atoms start inside the passive set.
+
+@njit(**_OPTIONS)
+def improve(index, value, corr, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, vtol, sweeps, noise):
+    """Solve the working set (support + new atoms), store it; (status, size, objective).
+
+    Without sweeps the new atoms start inside the passive set. STUCK when the objective did not fall.
     """
-    size = state.size[i]
-    if size + n_new > w.atom.shape[0]:
-        return GROW
-    stored = atoms.gram.shape[0] > 0
-    use_row = stored and sweeps > 0
-    index, value, corr = state.index[i], state.value[i], state.corr[i]
-    n = _merge(index, value, corr, size, w, n_new, p, unit, y, corr_row, atoms.x, use_row, signed)
-    if not stored:
-        _fill_full(atoms.x, w, n)
+    mem, ints, rows, chol, x = work.mem, work.ints, work.rows, work.chol, atoms.x
+    if size + n_new > ints.shape[1]:
+        return GROW, size, before
+    n = merge(index, value, corr, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
+    source, source32 = _gram_of(ints, n, atoms)
+    g = work.small[0]
     if sweeps > 0:
-        _descend(w, n, atoms, shift, signed, sweeps, 1e-3)
+        for a in range(n):
+            j = ints[ATOM, a]
+            g[a] = p[j] * unit
+            if not ints[EXACT, a]:
+                if b32.shape[0] > 0:
+                    mem[B, a] = b32[j]
+                else:
+                    mem[B, a] = dot(x[j], y)
+                    ints[EXACT, a] = True
+        descend(mem, ints, n, g, work.small[1], rows, source32, signed, sweeps, 1e-3)
     else:
         for a in range(n):
-            if w.c[a] == 0.0:
-                w.c[a] = 1e-300 * w.sign[a]
-    m = _pivot_blocks(w, n, shift, atoms, y, signed, 12, noise)
-    before = state.objective[i]
-    least = 1e-15 * (1.0 + abs(before)) if before < np.inf else 0.0
-    objective = _value(w, m, shift, atoms) if m >= 0 else np.inf
-    if not objective < before - least:
-        n = _merge(index, value, corr, size, w, n_new, p, unit, y, corr_row, atoms.x, False, signed)
-        m = _lawson_hanson(w, n, shift, atoms, y, signed, vtol)
-        objective = _value(w, m, shift, atoms)
-        if not objective < before - least:
-            return STUCK
-    if m > state.index.shape[1]:
-        return GROW
+            if not ints[EXACT, a]:
+                mem[B, a] = dot(x[ints[ATOM, a]], y)
+                ints[EXACT, a] = True
+                mem[C, a] = -1e-300 if signed and p[ints[ATOM, a]] < 0.0 else 1e-300
+    m = pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, 12, noise)
+    least = 1e-15 * (1.0 + abs(before)) if before < 1e300 else 0.0
+    objective = passive_value(mem, ints, m) if m >= 0 else 1e300
+    if objective >= before - least:
+        merge(index, value, corr, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
+        m = lawson_hanson(mem, ints, n, chol, source, x, y, signed, vtol)
+        objective = passive_value(mem, ints, m)
+        if objective >= before - least:
+            return STUCK, size, before
+    if m > index.shape[0]:
+        return GROW, size, before
     for k in range(m):
-        a = w.pos[k]
-        index[k], value[k], corr[k] = w.atom[a], w.z[k], w.b[a]
-    state.size[i] = m
-    state.objective[i] = objective
-    return RUNNING
+        a = ints[POS, k]
+        index[k], value[k], corr[k] = ints[ATOM, a], mem[Z, k], mem[B, a]
+    return RUNNING, m, objective
 
 
 @njit(**_OPTIONS)
-def _polish(i, state, w, m, shift, atoms, y):
-    """Refine the code against the features, keep it feasible; (max|gradient|, l1 distance moved)."""
-    worst = _refine(w, m, shift, atoms, y)
+def polish(value, m, atoms, work, y):
+    """Refine the loaded code against the features, kept feasible; (max|gradient|, l1 distance moved)."""
+    mem, ints = work.mem, work.ints
+    source, _ = _gram_of(ints, m, atoms)
+    if factor(work.chol, mem, ints, m, 0, source) < m:
+        return 1e300, 0.0
+    worst = refine(mem, ints, m, work.chol, atoms.x, y, work.r)
     moved = 0.0
     clipped = False
     for a in range(m):
-        moved += abs(w.z[a] - state.value[i, a])
-        if w.z[a] * w.sign[w.pos[a]] < 0.0:
-            worst = max(worst, abs(w.z[a]))
-            moved += abs(w.z[a])
-            w.z[a] = 0.0
+        if mem[Z, a] * mem[SIGN, a] < 0.0:
+            worst = max(worst, abs(mem[Z, a]))
+            mem[Z, a] = 0.0
             clipped = True
-        state.value[i, a] = w.z[a]
+        moved += abs(mem[Z, a] - value[a])
+        value[a] = mem[Z, a]
     if clipped:
-        _residual(w, m, atoms.x, y)
+        residual(mem, ints, m, atoms.x, y, work.r)
+        gradient(mem, ints, m, atoms.x, work.r)
     return worst, moved
 
 
 @njit(**_OPTIONS)
-def _reach(state, i):
-    reach = 0.0
-    for a in range(state.size[i]):
-        reach += abs(state.value[i, a])
-    return reach
-
-
-@njit(**_OPTIONS)
-def warm_start(rows, queries, shifts, state, status, w, atoms, signed):
-    """Replace the stored codes (an x0) by the optimum on their support."""
-    dummy = w.price
-    dummy[:] = 0.0
-    for q in range(rows.shape[0]):
-        i = rows[q]
-        y = queries[i]
-        if state.size[i] == 0:
-            status[i] = RUNNING
-            continue
-        for a in range(state.size[i]):
-            state.corr[i, a] = _dot(atoms.x[state.index[i, a]], y)
-        state.objective[i] = np.inf
-        status[i] = _improve(i, state, w, 0, dummy, 1.0, dummy, shifts[i], atoms, y, signed, 1e-13, 0, 1e-6)
-        if status[i] == RUNNING:
-            _refine(w, state.size[i], shifts[i], atoms, y)
-            state.residual[i] = w.r
-
-
-@njit(**_OPTIONS)
-def solve_with_gram(rows, corr, queries, shifts, state, status, w, atoms, signed, tols, limits):
-    """Run each listed query to its end, pricing through the Gram matrix."""
+def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, limits):
+    """Advance the listed queries: WARM, TO_THE_END (prices are X'y) or ONE_ROUND (prices are X'r / ||r||)."""
     tol, vtol_min = tols
-    k_new, sweeps, max_iter = limits
+    k_first, k_new, sweeps, max_iter = limits
     d = queries.shape[1]
-    p = w.price
+    mem, ints, r = work.mem, work.ints, work.r
+    nothing = prices[0, :0]
     for q in range(rows.shape[0]):
         i = rows[q]
         y, shift = queries[i], shifts[i]
-        status[i] = RUNNING
-        while status[i] == RUNNING:
+        index, value, corr = state.index[i], state.value[i], state.corr[i]
+        p, b32 = (work.price[0], prices[q]) if mode == TO_THE_END else (prices[q], nothing)
+        state.status[i] = RUNNING
+        while state.status[i] == RUNNING:
             m = state.size[i]
-            reach = _reach(state, i)
-            bound = EPS32 * 1.05 * ((d + 10) + (m + 10) * reach + 4.0 * shift)
-            vtol = max(vtol_min, 2e-15 * (1.0 + reach))
-            _price_with_gram(p, corr[i], atoms.gram32, state.index[i], state.value[i], m)
-            state.n_iter[i] += 1
-            limit = max(k_new, m // 2)
-            n_new = _candidates(p, shift, atoms.weight32, atoms.barred, signed, bound, limit, w.found)
-            trials = sweeps
-            if n_new == 0:
-                _load(i, state, w)
-                if _factor(w, m, 0, atoms) < m:
-                    status[i] = STUCK
-                    break
-                worst, moved = _polish(i, state, w, m, shift, atoms, y)
-                slack = bound + 1.05 * moved
-                n_new, state.violation[i], state.gap[i] = _certify(
-                    w, m, p, 1.0, slack, shift, atoms, y, signed, vtol, worst
-                )
-                trials = 0
-                if n_new == 0:
-                    status[i] = DONE if state.violation[i] <= tol else STUCK
-                    break
-            if state.n_iter[i] > max_iter:
-                status[i] = EXHAUSTED
+            if m > ints.shape[1]:
+                state.status[i] = GROW
                 break
-            status[i] = _improve(
-                i, state, w, n_new, p, 1.0, corr[i], shift, atoms, y, signed, vtol, trials, 4.0 * bound
-            )
-            if status[i] == STUCK and trials == 0 and state.violation[i] <= tol:
-                status[i] = DONE
-
-
-@njit(**_OPTIONS)
-def solve_round(rows, prices, queries, shifts, state, status, w, atoms, signed, tols, limits):
-    """One round for each listed query, whose residual over its norm was priced in ``prices``."""
-    tol, vtol_min = tols
-    k_new, sweeps, max_iter = limits
-    d = queries.shape[1]
-    for q in range(rows.shape[0]):
-        i = rows[q]
-        y, shift, p = queries[i], shifts[i], prices[q]
-        m = _load(i, state, w)
-        w.r[:] = state.residual[i]
-        unit = np.sqrt(_dot(w.r, w.r))
-        reach = _reach(state, i)
-        bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / max(unit, 1e-300))
-        vtol = max(vtol_min, 2e-15 * (1.0 + reach))
-        state.n_iter[i] += 1
-        n_new, trials = 0, sweeps
-        if unit > 1e-300:
-            scaled = shift / unit
-            limit = max(k_new, m // 2)
-            n_new = _candidates(p, scaled, atoms.weight32, atoms.barred, signed, bound, limit, w.found)
-        if n_new == 0 or unit <= vtol:
-            worst = 0.0
+            reach = 0.0
             for a in range(m):
-                j = w.atom[a]
-                w.t[a] = _dot(atoms.x[j], w.r) - shift * atoms.weight[j] * w.sign[a] - atoms.ridge[j] * w.z[a]
-                worst = max(worst, abs(w.t[a]))
-            n_new, state.violation[i], state.gap[i] = _certify(
-                w, m, p, max(unit, 1e-300), bound, shift, atoms, y, signed, max(vtol, unit * 1e-14), worst
-            )
-            trials = 0
-            if n_new == 0 or unit <= vtol:
-                status[i] = DONE if state.violation[i] <= tol else STUCK
-                continue
-        if state.n_iter[i] > max_iter:
-            status[i] = EXHAUSTED
-            continue
-        noise = 4.0 * bound * unit
-        status[i] = _improve(i, state, w, n_new, p, unit, p, shift, atoms, y, signed, vtol, trials, noise)
-        if status[i] == RUNNING:
-            _polish(i, state, w, state.size[i], shift, atoms, y)
-            state.residual[i] = w.r
-        elif status[i] == STUCK and trials == 0 and state.violation[i] <= tol:
-            status[i] = DONE
-        if status[i] == GROW:
-            state.n_iter[i] -= 1
+                reach += abs(value[a])
+            unit, bound, vtol = 1.0, 1e-6, max(vtol_min, 2e-15 * (1.0 + reach))
+            n_new, trials = 0, sweeps
+            if mode == WARM:
+                for a in range(m):
+                    corr[a] = dot(atoms.x[index[a]], y)
+                trials, state.objective[i] = 0, 1e300
+            else:
+                if mode == TO_THE_END:
+                    price_with_gram(p, b32, atoms.gram32, index, value, m)
+                    bound = EPS32 * 1.05 * ((d + 10) + (m + 10) * reach + 4.0 * shift)
+                else:
+                    unit = max(1e-300, np.sqrt(dot(state.residual[i], state.residual[i])))
+                    bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / unit)
+                state.n_iter[i] += 1
+                limit = max(k_new if m > 0 else k_first, m // 2)
+                if unit > vtol:
+                    n_new = candidates(
+                        p, shift / unit, atoms.weight32, atoms.barred, signed, bound, limit, work.price[1], work.found
+                    )
+                if n_new == 0:
+                    load(index, value, corr, m, mem, ints, atoms.weight, atoms.ridge, shift)
+                    worst, moved = polish(value, m, atoms, work, y)
+                    if worst >= 1e300:
+                        state.status[i] = STUCK
+                        break
+                    slack = bound + 1.05 * moved / unit
+                    n_new, state.violation[i], state.gap[i] = certify(
+                        mem, ints, m, p, work.price[1], work.found, shift / unit, slack,
+                        shift, atoms, y, r, signed, vtol, worst,
+                    )  # fmt: skip
+                    trials = 0
+                    if n_new == 0:
+                        state.status[i] = DONE if state.violation[i] <= tol else STUCK
+                        break
+                if state.n_iter[i] > max_iter:
+                    state.status[i] = EXHAUSTED
+                    break
+            state.status[i], state.size[i], state.objective[i] = improve(
+                index, value, corr, m, state.objective[i], n_new, p, unit, b32,
+                shift, atoms, work, y, signed, vtol, trials, 4.0 * bound * unit,
+            )  # fmt: skip
+            if state.status[i] == STUCK and mode != WARM and trials == 0 and state.violation[i] <= tol:
+                state.status[i] = DONE
+            if state.status[i] == GROW:
+                state.n_iter[i] -= 1
+            if mode != TO_THE_END:
+                if state.status[i] == RUNNING:
+                    m = state.size[i]
+                    load(index, value, corr, m, mem, ints, atoms.weight, atoms.ridge, shift)
+                    residual(mem, ints, m, atoms.x, y, state.residual[i])
+                break

@@ -24,10 +24,9 @@ import numpy as np
 import scipy.linalg  # noqa: F401  loads the BLAS that compiled np.dot calls, so that its threads can be limited
 import scipy.sparse as sp
 
-from . import _active_set_kernels as kernels
+from . import _active_set_rounds as rounds
 from ._active_set_careful import finish_carefully
-from ._active_set_kernels import DONE, EXHAUSTED, GROW, RUNNING, STUCK
-from ._active_set_rounds import solve_round, solve_with_gram, warm_start
+from ._active_set_rounds import DONE, EXHAUSTED, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
@@ -134,7 +133,7 @@ def prepare_atoms(
     )
 
 
-def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[kernels.Atoms, float]:
+def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[rounds.Atoms, float]:
     """The kernels' view of the atoms for one problem, and the l1 shift of a query of unit norm."""
     norms = prepared.norms
     positive = norms > 0
@@ -148,7 +147,7 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
         preference = np.lexsort((shared, -norms[shared] if l1 > 0 else shared, group))
         keep = np.concatenate([[True], np.diff(group[preference]) != 0]) if len(shared) else np.empty(0, bool)
         barred[shared[preference][~keep]] = np.inf
-    view = kernels.Atoms(
+    view = rounds.Atoms(
         prepared.unit, prepared.gram, prepared.gram32, weight, weight.astype(np.float32), barred, ridge,
         prepared.inner if not signed else np.empty(0),
     )  # fmt: skip
@@ -158,82 +157,79 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
 class _Chunk:
     """The queries of one chunk on their way to the optimum."""
 
-    def __init__(self, prepared: PreparedAtoms, view: kernels.Atoms, queries: FloatArray, shifts: FloatArray, signed: bool):
-        n, (n_atoms, n_features) = len(queries), view.x.shape
-        self.prepared, self.view, self.queries, self.shifts, self.signed = prepared, view, queries, shifts, signed
-        self.status = np.full(n, RUNNING, np.int64)
+    def __init__(self, prepared: PreparedAtoms, view: rounds.Atoms, queries: FloatArray, shifts: FloatArray):
+        n, n_atoms = len(queries), len(view.x)
+        self.prepared, self.view, self.queries, self.shifts = prepared, view, queries, shifts
         capacity = min(n_atoms, 128)
-        self.state = kernels.State(
-            np.empty((n, capacity), np.int32), np.empty((n, capacity)), np.empty((n, capacity)),
+        self.state = rounds.State(
+            np.zeros((n, capacity), np.int32), np.zeros((n, capacity)), np.zeros((n, capacity)),
             np.zeros(n, np.int32), np.zeros(n), queries.copy(), np.zeros(n, np.int64), np.zeros(n), np.zeros(n),
+            np.full(n, RUNNING, np.int64),
         )  # fmt: skip
-        self.make_work(min(n_atoms, 256))
-
-    def make_work(self, size: int) -> None:
-        n_atoms, n_features = self.view.x.shape
-        self.work = kernels.make_work(size, n_atoms, n_features, len(self.view.gram) > 0)
+        self.work = rounds.make_work(min(n_atoms, 256), *view.x.shape)
 
     def grow(self, at_least: int = 0) -> None:
         """Double the room for supports and working sets."""
-        n_atoms = self.view.x.shape[0]
-        state = self.state
-        more = min(n_atoms, max(2 * state.index.shape[1], at_least))
-        wide = [np.zeros((len(old), more), old.dtype) for old in state[:3]]
-        for new, old in zip(wide, state[:3]):
+        n_atoms = len(self.view.x)
+        wide = []
+        for old in self.state[:3]:
+            new = np.zeros((len(old), min(n_atoms, max(2 * old.shape[1], at_least))), old.dtype)
             new[:, : old.shape[1]] = old
-        self.state = kernels.State(*wide, *state[3:])
-        self.make_work(min(n_atoms, max(2 * len(self.work.atom), at_least)))
+            wide.append(new)
+        self.state = rounds.State(*wide, *self.state[3:])
+        size = min(n_atoms, max(2 * self.work.ints.shape[1], at_least))
+        self.work = rounds.make_work(size, *self.view.x.shape)
 
-    def load(self, x0: sp.csr_array, scale: FloatArray) -> None:
-        """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
-        most = int(np.diff(x0.indptr).max(initial=0))
-        if most > self.state.index.shape[1] or most > len(self.work.atom):
-            self.grow(most)
-        for i in range(len(self.queries)):
-            span = slice(x0.indptr[i], x0.indptr[i + 1])
-            index, value = x0.indices[span], x0.data[span] * scale[i] * self.prepared.norms[x0.indices[span]]
-            keep = np.isfinite(value) & (self.view.barred[index] == 0)
-            keep &= (value != 0) if self.signed else (value > 0)
-            order = np.argsort(index[keep])
-            self.state.size[i] = keep.sum()
-            self.state.index[i, : keep.sum()] = index[keep][order]
-            self.state.value[i, : keep.sum()] = value[keep][order]
-        self.repeat(warm_start, np.arange(len(self.queries)), (self.queries, self.shifts), (self.signed,))
-        lost = np.flatnonzero(self.status == STUCK)
-        self.state.size[lost] = 0
-        self.state.objective[self.state.size == 0] = 0.0
-        self.status[:] = RUNNING
-
-    def repeat(self, kernel: Any, rows: np.ndarray, before: tuple, after: tuple) -> None:
-        """Run a kernel over rows, again with more room for those that ask for it."""
+    def run(self, mode: int, rows: np.ndarray, prices: FloatArray, *options: Any) -> None:
+        """Run the kernel over rows, again with more room for those that ask for it."""
         while len(rows):
-            kernel(rows, *before, self.state, self.status, self.work, self.view, *after)
-            again = self.status[rows] == GROW
+            rounds.run(mode, rows, prices, self.queries, self.shifts, self.state, self.work, self.view, *options)
+            again = self.state.status[rows] == GROW
             if not again.any():
                 return
             self.grow()
-            rows = rows[again]
-            if kernel is solve_round:
-                before = (before[0][: len(again)][again], *before[1:])
+            rows, prices = rows[again], np.ascontiguousarray(prices[: len(again)][again])
 
-    def solve(self, tols: tuple[float, float], limits: tuple[int, int, int]) -> None:
+    def load(self, x0: sp.csr_array, scale: FloatArray, *options: Any) -> None:
+        """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
+        state, signed = self.state, options[0]
+        most = int(np.diff(x0.indptr).max(initial=0))
+        if most > state.index.shape[1]:
+            self.grow(most)
+            state = self.state
+        for i in range(len(self.queries)):
+            span = slice(x0.indptr[i], x0.indptr[i + 1])
+            index = x0.indices[span]
+            value = x0.data[span] * scale[i] * self.prepared.norms[index]
+            keep = np.isfinite(value) & (self.view.barred[index] == 0) & ((value > 0) | (signed & (value < 0)))
+            order = np.argsort(index[keep])
+            state.size[i] = count = int(keep.sum())
+            state.index[i, :count] = index[keep][order]
+            state.value[i, :count] = value[keep][order]
+        warm = np.flatnonzero(state.size)
+        self.run(WARM, warm, np.zeros((len(warm), len(self.view.x)), np.float32), *options)
+        state = self.state
+        state.size[state.status == STUCK] = 0
+        state.objective[state.size == 0] = 0.0
+        state.status[:] = RUNNING
+
+    def solve(self, signed: bool, tols: tuple[float, float], limits: tuple[int, int, int, int]) -> None:
         """Run every query to its end."""
-        common = (self.signed, tols, limits)
+        options = (signed, tols, limits)
         if len(self.view.gram):
-            corr = self.price(self.queries)
-            self.repeat(solve_with_gram, np.arange(len(self.queries)), (corr, self.queries, self.shifts), common)
+            self.run(TO_THE_END, np.arange(len(self.queries)), self.price(self.queries), *options)
         else:
-            while len(rows := np.flatnonzero(self.status == RUNNING)):
-                prices = self.price(self.state.residual[rows])
-                self.repeat(solve_round, rows, (prices, self.queries, self.shifts), common)
-        for i in np.flatnonzero(self.status != DONE):
-            steps = 3 * self.view.x.shape[0] + 30 if self.status[i] == STUCK else 0
+            while len(rows := np.flatnonzero(self.state.status == RUNNING)):
+                self.run(ONE_ROUND, rows, self.price(self.state.residual[rows]), *options)
+        for i in np.flatnonzero(self.state.status != DONE):
+            stuck = self.state.status[i] == STUCK
+            steps = 3 * len(self.view.x) + 30 if stuck else 0
             while not finish_carefully(
-                i, self.queries, self.shifts, self.state, self.work, self.view, self.signed, tols[1], steps
+                i, self.queries, self.shifts, self.state, self.work, self.view, signed, tols[1], steps
             ):
                 self.grow()
-            if self.status[i] != EXHAUSTED and self.state.violation[i] <= tols[0]:
-                self.status[i] = DONE
+            if stuck and self.state.violation[i] <= tols[0]:
+                self.state.status[i] = DONE
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""
@@ -291,7 +287,7 @@ def solve_active_set(
     n_queries, n_atoms = len(queries), len(atoms.unit)
     view, shift = _kernel_atoms(atoms, l1, l2, signed)
     warm = None if x0 is None else sp.csr_array(x0)
-    limits = (48, 10, 1000 if max_iter is None else int(max_iter))
+    limits = (100, 48, 10, 1000 if max_iter is None else int(max_iter))
     tols = (float(tol), 1e-4 * float(tol))
     parts: list[Any] = [None] * n_queries
     chunk = CHUNK
@@ -302,10 +298,10 @@ def solve_active_set(
         with np.errstate(over="ignore", divide="ignore"):
             shifts = np.where(zero, 0.0, np.minimum(shift / norms, 1e30))
             scale = np.where(zero, 0.0, 1.0 / norms)
-        job = _Chunk(atoms, view, unit, shifts, signed)
+        job = _Chunk(atoms, view, unit, shifts)
         if warm is not None:
-            job.load(sp.csr_array(warm[start:stop]), scale)
-        job.solve(tols, limits)
+            job.load(sp.csr_array(warm[start:stop]), scale, signed, tols, limits)
+        job.solve(signed, tols, limits)
         parts[start] = _result(job, norms)
 
     run_chunks(work, n_queries, chunk, thread_count(n_jobs))
@@ -320,7 +316,7 @@ def _result(job: _Chunk, norms: FloatArray) -> tuple:
     index = state.index[used]
     with np.errstate(over="ignore", under="ignore"):
         value = state.value[used] * np.repeat(norms, used.sum(axis=1)) / job.prepared.norms[index]
-    return value, index, used.sum(axis=1), state.n_iter, state.violation, state.gap, job.status == DONE
+    return value, index, used.sum(axis=1), state.n_iter, state.violation, state.gap, state.status == DONE
 
 
 def _gather(parts: list[tuple], n_atoms: int) -> Solution:
