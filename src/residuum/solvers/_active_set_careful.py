@@ -20,8 +20,8 @@ def _orthogonalise(q, r, order, first, count, atoms):
     d = atoms.x.shape[1]
     for k in range(first, count):
         v = q[k]
-        v[:] = 0.0
-        v[:d] = atoms.x[order[k]]
+        for t in range(v.shape[0]):
+            v[t] = atoms.x[order[k], t] if t < d else 0.0
         v[d + k] = np.sqrt(atoms.ridge[order[k]])
         for i in range(k):
             r[i, k] = 0.0
@@ -100,9 +100,10 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
             count -= 1
             first = leaving
         first = count
-        code[:count] = z[:count]
-        res[:] = y
+        for t in range(d):
+            res[t] = y[t]
         for k in range(count):
+            code[k] = z[k]
             for t in range(d):
                 res[t] -= code[k] * atoms.x[order[k], t]
         best, entered, up = vtol, -1, 1.0
@@ -133,9 +134,11 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
         room = n if atoms.ridge[0] > 0.0 else min(n, d)
         order, code = np.empty(room, np.int64), np.empty(room)
         count = min(room, state.size[i])
-        order[:count] = index[:count]
-        code[:count] = value[:count]
-        vtol = max(vtol_min, 2e-15 * (1.0 + np.abs(code[:count]).sum()))
+        reach = 0.0
+        for k in range(count):
+            order[k], code[k] = index[k], value[k]
+            reach += abs(value[k])
+        vtol = max(vtol_min, 2e-15 * (1.0 + reach))
         count = solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
         if count > min(index.shape[0], work.ints.shape[1]):
             return False
@@ -144,11 +147,12 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
             index[k], value[k] = order[ascending[k]], code[ascending[k]]
         state.size[i] = count
     m = state.size[i]
-    load(index, value, state.corr[i], m, work.mem, work.ints, atoms.weight, atoms.ridge, shift)
+    load(index, value, m, work.mem, work.ints, atoms.weight, atoms.ridge, shift)
     residual(work.mem, work.ints, m, atoms.x, y, work.r)
     worst = gradient(work.mem, work.ints, m, atoms.x, work.r)
     p = work.price[0]
-    p[:] = 0.0
+    for j in range(n):
+        p[j] = 0.0
     _, state.violation[i], state.gap[i] = certify(
         work.mem, work.ints, m, p, work.price[1], work.found, 0.0, 1e30,
         shift, atoms, y, work.r, signed, vtol_min, worst,

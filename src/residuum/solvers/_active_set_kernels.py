@@ -8,7 +8,8 @@ so that atom j is optimal when ``x_j'r - ridge_j c_j = shift_j sign(c_j)`` on th
 ``x_j'r <= shift_j`` (in modulus when signed) off it, with ``r = y - Xc``.
 
 A working set of n atoms is held in two tables, one column per member: ``mem`` (float64, rows C..T) and
-``ints`` (int32, rows ATOM..HAVE). Its passive set (the members whose code is free) is listed in ints[POS].
+``ints`` (int32, rows ATOM..HAVE), with its Gram in ``rows``. The passive set (the members whose code is free) is
+listed in ints[POS].
 Inner functions take plain arrays: tuples of arrays would be copied and counted at every call.
 """
 
@@ -25,12 +26,13 @@ _OPTIONS = {
     "error_model": "numpy",
 }
 
-PIVOT = 1e-11  # squared distance from the span below which an atom counts as linearly dependent
+FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
+NO_GRAM = np.empty((0, 0), np.float32)
 
 # Rows of mem: code, x_j'y, sign, shift, ridge; then by place in the passive set: solution, scratch.
 C, B, SIGN, SHIFT, RIDGE, Z, T = range(7)
-# Rows of ints: atom, its row in the Gram used, whether b is exact, in the passive set, has its Gram row; passive set.
-ATOM, WHERE, EXACT, INSIDE, HAVE, POS = range(6)
+# Rows of ints: atom, whether it is new, in the passive set, has its Gram row; then the passive set.
+ATOM, NEW, INSIDE, HAVE, POS = range(5)
 
 
 @njit(**_OPTIONS)
@@ -115,8 +117,8 @@ def candidates(p, shift, weight32, barred, signed, threshold, limit, v, found):
 
 
 @njit(**_OPTIONS)
-def merge(index, value, corr, size, found, n_new, mem, ints, weight, ridge, shift):
-    """Working set = support + new atoms, ascending; the b of new atoms is left to the caller."""
+def merge(index, value, size, found, n_new, mem, ints, weight, ridge, shift):
+    """Working set = support + new atoms, ascending; b and Gram are left to the caller."""
     a = b = n = 0
     while a < size or b < n_new:
         old = b >= n_new or (a < size and index[a] <= found[b])
@@ -124,13 +126,13 @@ def merge(index, value, corr, size, found, n_new, mem, ints, weight, ridge, shif
             if b < n_new and index[a] == found[b]:
                 b += 1
             j = index[a]
-            mem[C, n], mem[B, n] = value[a], corr[a]
+            mem[C, n] = value[a]
             a += 1
         else:
             j = found[b]
             mem[C, n] = 0.0
             b += 1
-        ints[ATOM, n], ints[EXACT, n], ints[HAVE, n] = j, old, False
+        ints[ATOM, n], ints[NEW, n], ints[HAVE, n] = j, not old, False
         mem[SIGN, n] = -1.0 if mem[C, n] < 0.0 else 1.0
         mem[SHIFT, n], mem[RIDGE, n] = shift * weight[j], ridge[j]
         n += 1
@@ -138,68 +140,62 @@ def merge(index, value, corr, size, found, n_new, mem, ints, weight, ridge, shif
 
 
 @njit(**_OPTIONS)
-def _row(rows, ints, a, n, source32):
+def fetch(rows, ints, a, n, gram32):
     """Put row ``a`` of the working set's Gram into ``rows`` on first use."""
     if not ints[HAVE, a]:
-        row, source, where = rows[a], source32[ints[WHERE, a]], ints[WHERE]
+        row, source, atom = rows[a], gram32[ints[ATOM, a]], ints[ATOM]
         for k in range(n):
-            row[k] = source[where[k]]
+            row[k] = source[atom[k]]
         ints[HAVE, a] = True
 
 
 @njit(**_OPTIONS)
-def descend(mem, ints, n, g, c, rows, source32, signed, sweeps, precision):
-    """Coordinate descent on the working set in float32, from its codes and gradient g: guesses the support."""
-    for a in range(n):
-        c[a] = mem[C, a]
-    zero = np.float32(0.0)
+def descend(mem, ints, n, g, rows, gram32, signed, sweeps, precision):
+    """Coordinate descent on the working set, from its codes and gradient g: guesses the support."""
     for _ in range(sweeps):
-        largest = biggest = zero
+        largest = biggest = 0.0
         for a in range(n):
-            old = c[a]
-            if old == zero and abs(g[a]) <= mem[SHIFT, a]:
+            old, h = mem[C, a], mem[SHIFT, a]
+            if old == 0.0 and (abs(g[a]) if signed else g[a]) <= h:
                 continue
-            ridge = np.float32(mem[RIDGE, a])
-            curve = np.float32(1.0) + ridge
-            target = old + (g[a] - ridge * old) / curve
-            h = np.float32(mem[SHIFT, a]) / curve
-            new = target + h if signed and target < -h else max(zero, target - h)
+            ridge = mem[RIDGE, a]
+            target = old + g[a]
+            new = (target + h if signed and target < -h else max(0.0, target - h)) / (1.0 + ridge)
             biggest = max(biggest, abs(new))
             step = new - old
-            if step != zero:
-                c[a] = new
-                _row(rows, ints, a, n, source32)
+            if step != 0.0:
+                mem[C, a] = new
+                fetch(rows, ints, a, n, gram32)
                 row = rows[a]
                 for k in range(n):
                     g[k] -= step * row[k]
                 largest = max(largest, abs(step))
         if largest <= precision * biggest:
             break
-    for a in range(n):
-        mem[C, a] = c[a]
 
 
 @njit(**_OPTIONS)
-def factor(chol, mem, ints, m, start, source):
-    """Cholesky of the passive set's Gram from row ``start``; m, or the first dependent row.
+def factor(chol, mem, ints, n, m, start, rows, gram32, least):
+    """Cholesky of the passive set's Gram from row ``start``; m, or the first row with a pivot below ``least``.
 
-    The diagonal holds reciprocals.
+    A pivot is the squared distance of an atom from the span of those before it; the diagonal holds reciprocals.
     """
-    pos, where = ints[POS], ints[WHERE]
+    pos = ints[POS]
     for i in range(start, m):
         a = pos[i]
-        row, gram = chol[i], source[where[a]]
+        fetch(rows, ints, a, n, gram32)
+        row, gram = chol[i], rows[a]
         for j in range(i):
             other = chol[j]
             s = 0.0
             for k in range(j):
                 s += row[k] * other[k]
-            row[j] = (gram[where[pos[j]]] - s) * other[j]
+            row[j] = (gram[pos[j]] - s) * other[j]
         s = 0.0
         for k in range(i):
             s += row[k] * row[k]
         pivot = 1.0 + mem[RIDGE, a] - s
-        if pivot <= PIVOT:
+        if pivot <= least:
             return i
         row[i] = 1.0 / np.sqrt(pivot)
     return m
@@ -223,7 +219,8 @@ def solve(chol, m, t):
 
 
 @njit(**_OPTIONS)
-def _collect(ints, n):
+def collect(ints, n):
+    """List the passive set in ints[POS]; its size."""
     m = 0
     for a in range(n):
         if ints[INSIDE, a]:
@@ -233,7 +230,7 @@ def _collect(ints, n):
 
 
 @njit(**_OPTIONS)
-def _begin(mem, ints, n):
+def begin(mem, ints, n):
     """Passive set = support of the codes, with their signs."""
     for a in range(n):
         ints[INSIDE, a] = mem[C, a] != 0.0
@@ -242,14 +239,11 @@ def _begin(mem, ints, n):
 
 
 @njit(**_OPTIONS)
-def _stationary(chol, mem, ints, m, x, y):
+def _stationary(chol, mem, ints, m):
     """z = minimiser on the passive set with its signs; the number of wrong signs."""
     z = mem[Z]
     for i in range(m):
         a = ints[POS, i]
-        if not ints[EXACT, a]:
-            mem[B, a] = dot(x[ints[ATOM, a]], y)
-            ints[EXACT, a] = True
         z[i] = mem[B, a] - mem[SHIFT, a] * mem[SIGN, a]
     solve(chol, m, z)
     wrong = 0
@@ -270,18 +264,18 @@ def passive_value(mem, ints, m):
 
 
 @njit(**_OPTIONS)
-def pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, tries, threshold):
+def pivot_blocks(mem, ints, n, g, rows, chol, gram32, least, signed, tries, threshold):
     """Block principal pivoting from the signs of c; size of the passive set, or -1 when it gave up."""
-    _begin(mem, ints, n)
+    begin(mem, ints, n)
     start = 0
     for _ in range(tries):
-        m = _collect(ints, n)
-        got = factor(chol, mem, ints, m, min(start, m), source)
+        m = collect(ints, n)
+        got = factor(chol, mem, ints, n, m, min(start, m), rows, gram32, least)
         if got < m:
             ints[INSIDE, ints[POS, got]] = False
             start = got
             continue
-        if _stationary(chol, mem, ints, m, x, y) > 0:
+        if _stationary(chol, mem, ints, m) > 0:
             start = m
             for i in range(m):
                 a = ints[POS, i]
@@ -292,9 +286,7 @@ def pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, tr
         for k in range(n):
             g[k] = mem[B, k]
         for i in range(m):
-            a = ints[POS, i]
-            _row(rows, ints, a, n, source32)
-            row, step = rows[a], np.float32(mem[Z, i])
+            row, step = rows[ints[POS, i]], mem[Z, i]
             for k in range(n):
                 g[k] -= step * row[k]
         first = n
@@ -312,50 +304,48 @@ def pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, tr
 
 
 @njit(**_OPTIONS)
-def lawson_hanson(mem, ints, n, chol, source, x, y, signed, tolerance):
-    """Single pivots from the feasible code, the objective never rising; size of the passive set."""
-    _begin(mem, ints, n)
+def lawson_hanson(mem, ints, n, rows, chol, signed, tolerance):
+    """Single pivots from the feasible code, the objective never rising; size of the passive set.
+
+    The passive set is kept in order of entry, so that the factor only grows or is rebuilt from the atom that left.
+    The Gram rows must all be there.
+    """
+    begin(mem, ints, n)
+    m, start, entered = collect(ints, n), 0, -1
     banned = np.zeros(n, np.bool_)
-    for a in range(n):
-        if not ints[EXACT, a]:
-            mem[B, a] = dot(x[ints[ATOM, a]], y)
-            ints[EXACT, a] = True
-    entered = -1
-    m = 0
+    pos = ints[POS]
     for _ in range(10 * n + 10):
         while True:
-            m = _collect(ints, n)
-            got = factor(chol, mem, ints, m, 0, source)
-            if got < m:  # the newest atom leaves first: the others were independent without it
-                leaving = entered if entered >= 0 else ints[POS, got]
-                banned[leaving] = True
-                entered = -1
+            leaving = factor(chol, mem, ints, n, m, start, rows, NO_GRAM, FINE)
+            if leaving < m:
+                banned[pos[leaving]] = True
             else:
-                if _stationary(chol, mem, ints, m, x, y) == 0:
+                if _stationary(chol, mem, ints, m) == 0:
                     break
                 alpha, leaving = 1.0, -1
                 for i in range(m):
-                    a = ints[POS, i]
-                    old, new = mem[C, a], mem[Z, i]
-                    if new * mem[SIGN, a] <= 0.0:
+                    old, new = mem[C, pos[i]], mem[Z, i]
+                    if new * mem[SIGN, pos[i]] <= 0.0:
                         ratio = old / (old - new) if old != new else 0.0
                         if leaving < 0 or ratio < alpha:
-                            alpha, leaving = ratio, a
+                            alpha, leaving = ratio, i
                 for i in range(m):
-                    a = ints[POS, i]
-                    mem[C, a] += alpha * (mem[Z, i] - mem[C, a])
-                if leaving == entered:
-                    banned[leaving] = True
-            ints[INSIDE, leaving], mem[C, leaving] = False, 0.0
+                    mem[C, pos[i]] += alpha * (mem[Z, i] - mem[C, pos[i]])
+                if pos[leaving] == entered:
+                    banned[entered] = True
+            ints[INSIDE, pos[leaving]], mem[C, pos[leaving]] = False, 0.0
+            m -= 1
+            for i in range(leaving, m):
+                pos[i] = pos[i + 1]
+            start = leaving
+        start, entered, best = m, -1, tolerance
         for i in range(m):
-            mem[C, ints[POS, i]] = mem[Z, i]
-        entered, best = -1, tolerance
+            mem[C, pos[i]] = mem[Z, i]
         for a in range(n):
             if not ints[INSIDE, a] and not banned[a]:
                 s = mem[B, a]
-                gram = source[ints[WHERE, a]]
                 for i in range(m):
-                    s -= gram[ints[WHERE, ints[POS, i]]] * mem[Z, i]
+                    s -= rows[a, pos[i]] * mem[Z, i]
                 v = (abs(s) if signed else s) - mem[SHIFT, a]
                 if v > best:
                     entered, best = a, v
@@ -363,6 +353,11 @@ def lawson_hanson(mem, ints, n, chol, source, x, y, signed, tolerance):
         if entered < 0:
             break
         ints[INSIDE, entered] = True
+        pos[m] = entered
+        m += 1
+    m = collect(ints, n)
+    for i in range(m):
+        mem[Z, i] = mem[C, pos[i]]
     return m
 
 

@@ -15,13 +15,13 @@ from numba import njit
 from ._active_set_kernels import (
     _OPTIONS,
     ATOM,
-    EXACT,
+    FINE,
     HAVE,
+    NEW,
     POS,
     RIDGE,
     SHIFT,
     SIGN,
-    WHERE,
     B,
     C,
     T,
@@ -44,6 +44,9 @@ DONE, RUNNING, GROW, STUCK, EXHAUSTED = range(5)
 WARM, TO_THE_END, ONE_ROUND = range(3)
 
 EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
+TYPICAL = 4.0e-8  # times sqrt(n_features): rounding error to expect of a float32 price, as against its bound
+COARSE = 1e-5  # as FINE, with a Gram in float32
+COARSE_ROUNDS = 40  # after so many rounds a query goes on in float64
 REACH = 10.0  # where no dual point can be made feasible, the gap covers codes this many times larger in l1 norm
 
 
@@ -51,8 +54,7 @@ class Atoms(NamedTuple):
     """The dictionary as the kernels see it."""
 
     x: np.ndarray  # (n_atoms, n_features) float64, unit rows
-    gram: np.ndarray  # (n_atoms, n_atoms) float64, or (0, 0)
-    gram32: np.ndarray  # the same in float32
+    gram32: np.ndarray  # (n_atoms, n_atoms) float32, or (0, 0)
     weight: np.ndarray  # (n_atoms,) float64: shift_j = weight_j * (shift of the query)
     weight32: np.ndarray  # the same in float32
     barred: np.ndarray  # (n_atoms,) float32: inf for atoms that never enter (zero, duplicate), else 0
@@ -65,7 +67,6 @@ class State(NamedTuple):
 
     index: np.ndarray  # (n, capacity) int32
     value: np.ndarray  # (n, capacity) float64
-    corr: np.ndarray  # (n, capacity) float64: x_j'y
     size: np.ndarray  # (n,) int32
     objective: np.ndarray  # (n,) float64, minus ||y||^2
     residual: np.ndarray  # (n, n_features) float64
@@ -79,9 +80,9 @@ class Work(NamedTuple):
     """Scratch of one thread."""
 
     mem: np.ndarray  # (7, size) float64
-    ints: np.ndarray  # (6, size) int32
-    small: np.ndarray  # (2, size) float32: gradient and codes of the descent
-    rows: np.ndarray  # (size, size) float32 Gram rows
+    ints: np.ndarray  # (5, size) int32
+    g: np.ndarray  # (size,) float64
+    rows: np.ndarray  # (size, size) float64
     chol: np.ndarray  # (size, size) float64
     found: np.ndarray  # (n_atoms,) int32
     price: np.ndarray  # (2, n_atoms) float32
@@ -92,9 +93,9 @@ def make_work(size: int, n_atoms: int, n_features: int) -> Work:
     """Allocate the scratch of one thread for working sets of ``size`` atoms."""
     return Work(
         np.zeros((7, size)),
-        np.zeros((6, size), np.int32),
-        np.zeros((2, size), np.float32),
-        np.empty((size, size), np.float32),
+        np.zeros((5, size), np.int32),
+        np.zeros(size),
+        np.empty((size, size)),
         np.empty((size, size)),
         np.empty(n_atoms, np.int32),
         np.empty((2, n_atoms), np.float32),
@@ -103,7 +104,7 @@ def make_work(size: int, n_atoms: int, n_features: int) -> Work:
 
 
 @njit(**_OPTIONS)
-def duality_gap(mem, ints, m, r, y, shift, least_weight, inner, signed, excess, excess_sq):
+def duality_gap(mem, ints, m, r, y, shift, inner, signed, excess, excess_sq):
     """Duality gap at the refined code; mem[T] holds the gradient on the passive set.
 
     Dual: maximise 2 s'y - ||s||^2 - sum_j (x_j's - shift_j)_+^2 / ridge_j, the sum read as the constraint
@@ -129,8 +130,8 @@ def duality_gap(mem, ints, m, r, y, shift, least_weight, inner, signed, excess, 
         return max(0.0, min(primal, primal - (2.0 * ry - rr - penalty)))
     gap = primal  # the dual point zero is always feasible
     if shift > 0.0:
-        floor = shift * least_weight
-        scale = min(scale, floor / (floor + max(excess, 0.0)))
+        # The least weight of an atom is 1, so no shift lies below that of the query.
+        scale = min(scale, shift / (shift + max(excess, 0.0)))
         gap = min(gap, primal - (2.0 * scale * ry - scale * scale * rr))
     elif inner.shape[0] > 0 and not signed:
         uy, ur, uu = dot(inner, y), dot(inner, r), dot(inner, inner)
@@ -165,104 +166,109 @@ def certify(mem, ints, m, p, v, found, scaled_shift, slack, shift, atoms, y, r, 
         if over > vtol:
             found[count] = j
             count += 1
-    least = weight.min() if shift > 0.0 else 0.0
-    gap = duality_gap(mem, ints, m, r, y, shift, least, atoms.inner, signed, excess, excess_sq)
+    gap = duality_gap(mem, ints, m, r, y, shift, atoms.inner, signed, excess, excess_sq)
     return count, max(on_support, excess), gap
 
 
 @njit(**_OPTIONS)
-def load(index, value, corr, m, mem, ints, weight, ridge, shift):
+def load(index, value, m, mem, ints, weight, ridge, shift):
     """Put a stored support into the scratch as the passive set."""
     for a in range(m):
         j = index[a]
-        ints[ATOM, a], ints[POS, a], ints[EXACT, a], ints[HAVE, a] = j, a, True, False
+        ints[ATOM, a], ints[POS, a], ints[HAVE, a] = j, a, False
         mem[C, a] = mem[Z, a] = value[a]
-        mem[B, a] = corr[a]
         mem[SIGN, a] = -1.0 if value[a] < 0.0 else 1.0
         mem[SHIFT, a], mem[RIDGE, a] = shift * weight[j], ridge[j]
 
 
 @njit(**_OPTIONS)
-def _gram_of(ints, n, atoms):
-    """(Gram in float64, in float32) in which ints[WHERE] finds the working set."""
-    if atoms.gram.shape[0] > 0:
-        for a in range(n):
-            ints[WHERE, a] = ints[ATOM, a]
-        return atoms.gram, atoms.gram32
-    part = np.empty((n, atoms.x.shape[1]))
+def from_features(mem, ints, n, rows, x, y):
+    """Gram and b of the working set in float64."""
+    part = np.empty((n, x.shape[1]))
     for a in range(n):
-        part[a] = atoms.x[ints[ATOM, a]]
-        ints[WHERE, a] = a
-    full = np.dot(part, part.T)
-    return full, full.astype(np.float32)
+        row = x[ints[ATOM, a]]
+        for k in range(row.shape[0]):  # loops, as slice assignments take seconds to compile
+            part[a, k] = row[k]
+        ints[HAVE, a] = True
+        mem[B, a] = dot(row, y)
+    product = np.dot(part, part.T)
+    for a in range(n):
+        for k in range(n):
+            rows[a, k] = product[a, k]
 
 
 @njit(**_OPTIONS)
-def improve(index, value, corr, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, vtol, sweeps, noise):
+def improve(index, value, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, fine, tolerance, sweeps):
     """Solve the working set (support + new atoms), store it; (status, size, objective).
 
-    Without sweeps the new atoms start inside the passive set. STUCK when the objective did not fall.
+    Coarse (not fine), b and Gram are in float32 and the objective is not watched. Without sweeps the new
+    atoms start inside the passive set. STUCK when pivoting failed or the objective did not fall.
     """
-    mem, ints, rows, chol, x = work.mem, work.ints, work.rows, work.chol, atoms.x
+    mem, ints, rows, chol, gram32 = work.mem, work.ints, work.rows, work.chol, atoms.gram32
     if size + n_new > ints.shape[1]:
         return GROW, size, before
-    n = merge(index, value, corr, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
-    source, source32 = _gram_of(ints, n, atoms)
-    g = work.small[0]
-    if sweeps > 0:
-        for a in range(n):
-            j = ints[ATOM, a]
-            g[a] = p[j] * unit
-            if not ints[EXACT, a]:
-                if b32.shape[0] > 0:
-                    mem[B, a] = b32[j]
-                else:
-                    mem[B, a] = dot(x[j], y)
-                    ints[EXACT, a] = True
-        descend(mem, ints, n, g, work.small[1], rows, source32, signed, sweeps, 1e-3)
+    n = merge(index, value, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
+    if fine:
+        from_features(mem, ints, n, rows, atoms.x, y)
     else:
         for a in range(n):
-            if not ints[EXACT, a]:
-                mem[B, a] = dot(x[ints[ATOM, a]], y)
-                ints[EXACT, a] = True
+            mem[B, a] = b32[ints[ATOM, a]]
+    if sweeps > 0:
+        for a in range(n):
+            work.g[a] = p[ints[ATOM, a]] * unit
+        descend(mem, ints, n, work.g, rows, gram32, signed, sweeps, 1e-3)
+    else:
+        for a in range(n):
+            if ints[NEW, a]:
                 mem[C, a] = -1e-300 if signed and p[ints[ATOM, a]] < 0.0 else 1e-300
-    m = pivot_blocks(mem, ints, n, g, rows, chol, source, source32, x, y, signed, 12, noise)
-    least = 1e-15 * (1.0 + abs(before)) if before < 1e300 else 0.0
+    least = FINE if fine else COARSE
+    m = pivot_blocks(mem, ints, n, work.g, rows, chol, gram32, least, signed, 12, tolerance)
+    if m < 0 and not fine:
+        return STUCK, size, before
     objective = passive_value(mem, ints, m) if m >= 0 else 1e300
-    if objective >= before - least:
-        merge(index, value, corr, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
-        m = lawson_hanson(mem, ints, n, chol, source, x, y, signed, vtol)
+    enough = before - 1e-15 * (1.0 + abs(before)) if before < 1e300 else before
+    if fine and objective >= enough:
+        for a in range(n):
+            mem[C, a] = 0.0
+        for k in range(size):
+            for a in range(n):
+                if ints[ATOM, a] == index[k]:
+                    mem[C, a] = value[k]
+        m = lawson_hanson(mem, ints, n, rows, chol, signed, 1e-15)
         objective = passive_value(mem, ints, m)
-        if objective >= before - least:
+        if objective >= enough:
             return STUCK, size, before
     if m > index.shape[0]:
         return GROW, size, before
     for k in range(m):
-        a = ints[POS, k]
-        index[k], value[k], corr[k] = ints[ATOM, a], mem[Z, k], mem[B, a]
+        index[k], value[k] = ints[ATOM, ints[POS, k]], mem[Z, k]
     return RUNNING, m, objective
 
 
 @njit(**_OPTIONS)
-def polish(value, m, atoms, work, y):
-    """Refine the loaded code against the features, kept feasible; (max|gradient|, l1 distance moved)."""
+def polish(index, value, m, shift, atoms, work, y, fine):
+    """Refine a stored code against the features, kept feasible; (max|gradient|, l1 distance moved)."""
     mem, ints = work.mem, work.ints
-    source, _ = _gram_of(ints, m, atoms)
-    if factor(work.chol, mem, ints, m, 0, source) < m:
+    load(index, value, m, mem, ints, atoms.weight, atoms.ridge, shift)
+    if fine:
+        from_features(mem, ints, m, work.rows, atoms.x, y)
+    least = FINE if fine else COARSE
+    if factor(work.chol, mem, ints, m, m, 0, work.rows, atoms.gram32, least) < m:
         return 1e300, 0.0
     worst = refine(mem, ints, m, work.chol, atoms.x, y, work.r)
-    moved = 0.0
-    clipped = False
+    moved, wrong = 0.0, 0.0
     for a in range(m):
         if mem[Z, a] * mem[SIGN, a] < 0.0:
-            worst = max(worst, abs(mem[Z, a]))
+            wrong = max(wrong, abs(mem[Z, a]))
             mem[Z, a] = 0.0
-            clipped = True
         moved += abs(mem[Z, a] - value[a])
-        value[a] = mem[Z, a]
-    if clipped:
+    if wrong > 0.0:
+        if not fine:
+            return 1e300, 0.0
         residual(mem, ints, m, atoms.x, y, work.r)
-        gradient(mem, ints, m, atoms.x, work.r)
+        worst = max(wrong, gradient(mem, ints, m, atoms.x, work.r))
+    for a in range(m):
+        value[a] = mem[Z, a]
     return worst, moved
 
 
@@ -272,13 +278,15 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
     tol, vtol_min = tols
     k_first, k_new, sweeps, max_iter = limits
     d = queries.shape[1]
-    mem, ints, r = work.mem, work.ints, work.r
+    mem, ints, r, v = work.mem, work.ints, work.r, work.price[1]
     nothing = prices[0, :0]
     for q in range(rows.shape[0]):
         i = rows[q]
         y, shift = queries[i], shifts[i]
-        index, value, corr = state.index[i], state.value[i], state.corr[i]
+        index, value = state.index[i], state.value[i]
         p, b32 = (work.price[0], prices[q]) if mode == TO_THE_END else (prices[q], nothing)
+        fine = mode != TO_THE_END
+        settle = False
         state.status[i] = RUNNING
         while state.status[i] == RUNNING:
             m = state.size[i]
@@ -289,53 +297,63 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
             for a in range(m):
                 reach += abs(value[a])
             unit, bound, vtol = 1.0, 1e-6, max(vtol_min, 2e-15 * (1.0 + reach))
+            likely = TYPICAL * np.sqrt(d) * (1.0 + reach)
             n_new, trials = 0, sweeps
             if mode == WARM:
-                for a in range(m):
-                    corr[a] = dot(atoms.x[index[a]], y)
                 trials, state.objective[i] = 0, 1e300
             else:
                 if mode == TO_THE_END:
                     price_with_gram(p, b32, atoms.gram32, index, value, m)
                     bound = EPS32 * 1.05 * ((d + 10) + (m + 10) * reach + 4.0 * shift)
+                    if state.n_iter[i] == COARSE_ROUNDS and not fine:
+                        fine, settle, state.objective[i] = True, True, 1e300
                 else:
                     unit = max(1e-300, np.sqrt(dot(state.residual[i], state.residual[i])))
                     bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / unit)
                 state.n_iter[i] += 1
                 limit = max(k_new if m > 0 else k_first, m // 2)
-                if unit > vtol:
+                if unit > vtol and not settle:
                     n_new = candidates(
-                        p, shift / unit, atoms.weight32, atoms.barred, signed, bound, limit, work.price[1], work.found
+                        p, shift / unit, atoms.weight32, atoms.barred, signed, likely, limit, v, work.found
                     )
                 if n_new == 0:
-                    load(index, value, corr, m, mem, ints, atoms.weight, atoms.ridge, shift)
-                    worst, moved = polish(value, m, atoms, work, y)
-                    if worst >= 1e300:
+                    worst, moved = polish(index, value, m, shift, atoms, work, y, fine)
+                    trials = 0
+                    if worst < 1e300:
+                        slack = bound + 1.05 * moved / unit
+                        n_new, state.violation[i], state.gap[i] = certify(
+                            mem, ints, m, p, v, work.found, shift / unit, slack,
+                            shift, atoms, y, r, signed, vtol, worst,
+                        )  # fmt: skip
+                        if n_new == 0 and (state.violation[i] <= tol or fine):
+                            state.status[i] = DONE if state.violation[i] <= tol else STUCK
+                            break
+                    elif fine and state.objective[i] < 1e300:
                         state.status[i] = STUCK
                         break
-                    slack = bound + 1.05 * moved / unit
-                    n_new, state.violation[i], state.gap[i] = certify(
-                        mem, ints, m, p, work.price[1], work.found, shift / unit, slack,
-                        shift, atoms, y, r, signed, vtol, worst,
-                    )  # fmt: skip
-                    trials = 0
-                    if n_new == 0:
-                        state.status[i] = DONE if state.violation[i] <= tol else STUCK
-                        break
+                    if not fine:
+                        fine, state.objective[i] = True, 1e300
                 if state.n_iter[i] > max_iter:
                     state.status[i] = EXHAUSTED
                     break
             state.status[i], state.size[i], state.objective[i] = improve(
-                index, value, corr, m, state.objective[i], n_new, p, unit, b32,
-                shift, atoms, work, y, signed, vtol, trials, 4.0 * bound * unit,
+                index, value, m, state.objective[i], n_new, p, unit, b32,
+                shift, atoms, work, y, signed, fine, likely * unit, trials,
             )  # fmt: skip
-            if state.status[i] == STUCK and mode != WARM and trials == 0 and state.violation[i] <= tol:
-                state.status[i] = DONE
+            if state.status[i] == STUCK and mode != WARM:
+                if not fine:
+                    fine, settle, state.objective[i], state.status[i] = True, True, 1e300, RUNNING
+                elif trials > 0:
+                    settle, state.status[i] = True, RUNNING
+                elif state.violation[i] <= tol:
+                    state.status[i] = DONE
+            elif state.status[i] == RUNNING:
+                settle = False
             if state.status[i] == GROW:
                 state.n_iter[i] -= 1
-            if mode != TO_THE_END:
+            if mode != TO_THE_END and not settle:
                 if state.status[i] == RUNNING:
                     m = state.size[i]
-                    load(index, value, corr, m, mem, ints, atoms.weight, atoms.ridge, shift)
+                    load(index, value, m, mem, ints, atoms.weight, atoms.ridge, shift)
                     residual(mem, ints, m, atoms.x, y, state.residual[i])
                 break

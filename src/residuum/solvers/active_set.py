@@ -30,8 +30,9 @@ from ._active_set_rounds import DONE, EXHAUSTED, GROW, ONE_ROUND, RUNNING, STUCK
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
-GRAM_BYTES = 1 << 30  # largest Gram (float64 and float32 together) that is built unasked
+GRAM_BYTES = 1 << 30  # largest float32 Gram that is built unasked
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
+EFFORT = (48, 48, 10)  # new atoms in the first round, in later ones; sweeps of coordinate descent
 CHUNK = 240  # queries handled together by one thread
 
 
@@ -42,8 +43,7 @@ class PreparedAtoms:
     unit: FloatArray  # (n_atoms, n_features) float64
     unit32: FloatArray
     norms: FloatArray  # (n_atoms,); 0 for a zero atom
-    gram: FloatArray  # (n_atoms, n_atoms) float64 or (0, 0)
-    gram32: FloatArray
+    gram32: FloatArray  # (n_atoms, n_atoms) or (0, 0)
     twins: dict[bool, tuple[np.ndarray, np.ndarray]]  # signed -> (atom, group) of atoms with duplicates
     inner: FloatArray  # (n_features,) with unit @ inner >= 1, or empty
 
@@ -111,23 +111,23 @@ def prepare_atoms(
     """
     unit, norms = _unit_rows(atoms)
     n_atoms = len(unit)
-    if gram is not None:
-        with np.errstate(all="ignore"):
-            full = np.asarray(gram, dtype=np.float64)
-            if not np.all(norms == 1.0):
-                inverse = np.where(norms > 0, 1.0 / norms, 0.0)
-                full = full * inverse[:, None] * inverse[None, :]
-        full = np.ascontiguousarray(full) if np.isfinite(full).all() else unit @ unit.T
-    elif build_gram and 12 * n_atoms**2 <= GRAM_BYTES:
-        full = unit @ unit.T
-    else:
-        full = np.empty((0, 0))
+    gram32 = np.empty((0, 0), np.float32)
+    if gram is not None or (build_gram and 4 * n_atoms**2 <= GRAM_BYTES):
+        gram32 = np.empty((n_atoms, n_atoms), np.float32)
+        with np.errstate(divide="ignore"):
+            inverse = np.where(norms > 0, 1.0 / norms, 0.0)
+        for start in range(0, n_atoms, 512):
+            part = slice(start, start + 512)
+            with np.errstate(all="ignore"):
+                block = None if gram is None else gram[part] * inverse[part, None] * inverse
+            if block is None or not np.isfinite(block).all():
+                block = unit[part] @ unit.T
+            gram32[part] = block
     return PreparedAtoms(
         unit=unit,
         unit32=unit.astype(np.float32),
         norms=norms,
-        gram=full,
-        gram32=full.astype(np.float32),
+        gram32=gram32,
         twins={signed: _twins(unit, signed) for signed in (False, True)},
         inner=_inner_direction(unit, norms > 0),
     )
@@ -148,7 +148,7 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
         keep = np.concatenate([[True], np.diff(group[preference]) != 0]) if len(shared) else np.empty(0, bool)
         barred[shared[preference][~keep]] = np.inf
     view = rounds.Atoms(
-        prepared.unit, prepared.gram, prepared.gram32, weight, weight.astype(np.float32), barred, ridge,
+        prepared.unit, prepared.gram32, weight, weight.astype(np.float32), barred, ridge,
         prepared.inner if not signed else np.empty(0),
     )  # fmt: skip
     return view, l1 / (2.0 * largest)
@@ -162,7 +162,7 @@ class _Chunk:
         self.prepared, self.view, self.queries, self.shifts = prepared, view, queries, shifts
         capacity = min(n_atoms, 128)
         self.state = rounds.State(
-            np.zeros((n, capacity), np.int32), np.zeros((n, capacity)), np.zeros((n, capacity)),
+            np.zeros((n, capacity), np.int32), np.zeros((n, capacity)),
             np.zeros(n, np.int32), np.zeros(n), queries.copy(), np.zeros(n, np.int64), np.zeros(n), np.zeros(n),
             np.full(n, RUNNING, np.int64),
         )  # fmt: skip
@@ -172,11 +172,11 @@ class _Chunk:
         """Double the room for supports and working sets."""
         n_atoms = len(self.view.x)
         wide = []
-        for old in self.state[:3]:
+        for old in self.state[:2]:
             new = np.zeros((len(old), min(n_atoms, max(2 * old.shape[1], at_least))), old.dtype)
             new[:, : old.shape[1]] = old
             wide.append(new)
-        self.state = rounds.State(*wide, *self.state[3:])
+        self.state = rounds.State(*wide, *self.state[2:])
         size = min(n_atoms, max(2 * self.work.ints.shape[1], at_least))
         self.work = rounds.make_work(size, *self.view.x.shape)
 
@@ -216,7 +216,7 @@ class _Chunk:
     def solve(self, signed: bool, tols: tuple[float, float], limits: tuple[int, int, int, int]) -> None:
         """Run every query to its end."""
         options = (signed, tols, limits)
-        if len(self.view.gram):
+        if len(self.view.gram32):
             self.run(TO_THE_END, np.arange(len(self.queries)), self.price(self.queries), *options)
         else:
             while len(rows := np.flatnonzero(self.state.status == RUNNING)):
@@ -287,7 +287,7 @@ def solve_active_set(
     n_queries, n_atoms = len(queries), len(atoms.unit)
     view, shift = _kernel_atoms(atoms, l1, l2, signed)
     warm = None if x0 is None else sp.csr_array(x0)
-    limits = (100, 48, 10, 1000 if max_iter is None else int(max_iter))
+    limits = (*EFFORT, 1000 if max_iter is None else int(max_iter))
     tols = (float(tol), 1e-4 * float(tol))
     parts: list[Any] = [None] * n_queries
     chunk = CHUNK
