@@ -166,7 +166,7 @@ class _Chunk:
             np.zeros(n, np.int32), np.zeros(n), queries.copy(), np.zeros(n, np.int64), np.zeros(n), np.zeros(n),
             np.full(n, RUNNING, np.int64),
         )  # fmt: skip
-        self.work = rounds.make_work(min(n_atoms, 256), *view.x.shape)
+        self.work = rounds.make_work(min(2 * n_atoms, 256), *view.x.shape)
 
     def grow(self, at_least: int = 0) -> None:
         """Double the room for supports and working sets."""
@@ -177,7 +177,8 @@ class _Chunk:
             new[:, : old.shape[1]] = old
             wide.append(new)
         self.state = rounds.State(*wide, *self.state[2:])
-        size = min(n_atoms, max(2 * self.work.ints.shape[1], at_least))
+        # Atoms of the support may be listed again as new ones.
+        size = min(2 * n_atoms, max(2 * self.work.ints.shape[1], at_least))
         self.work = rounds.make_work(size, *self.view.x.shape)
 
     def run(self, mode: int, rows: np.ndarray, prices: FloatArray, *options: Any) -> None:
