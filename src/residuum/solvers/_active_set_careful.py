@@ -154,7 +154,7 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
     for j in range(n):
         p[j] = 0.0
     _, state.violation[i], state.gap[i] = certify(
-        work.mem, work.ints, m, p, work.price[1], work.found, 0.0, 1e30,
+        work.mem, work.ints, index, m, p, work.price[1], work.found, 0.0, 1e30,
         shift, atoms, y, work.r, signed, vtol_min, worst,
     )  # fmt: skip
     return True

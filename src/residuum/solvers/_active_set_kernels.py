@@ -74,20 +74,25 @@ def _count_above(v, cut):
 
 
 @njit(**_OPTIONS)
-def candidates(p, shift, weight32, barred, signed, threshold, limit, v, found):
-    """Atoms with p - shift above the threshold, ascending, into ``found``; the best of them if over the limit."""
+def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit, v, found):
+    """Atoms outside the support with p - shift above the threshold, ascending, into ``found``.
+
+    Only about the ``limit`` best, if more.
+    """
     n = p.shape[0]
     h = np.float32(shift)
-    low = np.float32(threshold)
-    top = np.float32(-np.inf)
     if signed:
         for j in range(n):
             v[j] = abs(p[j]) - h * weight32[j] - barred[j]
-            top = max(top, v[j])
     else:
         for j in range(n):
             v[j] = p[j] - h * weight32[j] - barred[j]
-            top = max(top, v[j])
+    for a in range(size):
+        v[index[a]] = -np.inf
+    low = np.float32(threshold)
+    top = np.float32(-np.inf)
+    for j in range(n):
+        top = max(top, v[j])
     if not top > low:
         return 0
     if limit < n and _count_above(v, low) > limit:
