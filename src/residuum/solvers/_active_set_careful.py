@@ -59,13 +59,38 @@ def _least_squares(q, r, order, sign, count, y, shift, atoms, z):
 
 
 @njit(**_OPTIONS)
+def _exchange(r, code, sign, count, d):
+    """Trade the last atom, which depends on the others, for one of them; the place of the atom that leaves.
+
+    Xc stays as it is along this direction while the l1 norm falls, until a code reaches zero.
+    """
+    last = count - 1
+    for k in range(last - 1, -1, -1):
+        s = r[k, last]
+        for i in range(k + 1, last):
+            s -= r[k, i] * d[i]
+        d[k] = s / r[k, k]
+    up = sign[last]
+    step, leaving = np.inf, last
+    for k in range(last):
+        if up * d[k] * code[k] > 0.0 and code[k] / (up * d[k]) < step:
+            step, leaving = code[k] / (up * d[k]), k
+    if leaving == last:
+        return last
+    for k in range(last):
+        code[k] -= step * up * d[k]
+    code[last] = step * up
+    return leaving
+
+
+@njit(**_OPTIONS)
 def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter):
     """Optimise from the support ``order[:count]`` with feasible ``code``; returns its size.
 
     ``order`` and ``code`` have room for every atom that can be independent, and are overwritten.
     """
     n, d = atoms.x.shape
-    room = order.shape[0]
+    room = order.shape[0]  # one more than can be independent: the atom being exchanged
     q = np.empty((room, d + room))
     r = np.empty((room, room))
     z = np.empty(room)
@@ -80,7 +105,11 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
             got = _orthogonalise(q, r, order, first, count, atoms)
             leaving = got
             if got < count:
-                banned[order[got]] = True
+                newest = order[got]
+                if newest == entered and shift > 0.0:
+                    leaving = _exchange(r, code, sign, count, z)
+                if order[leaving] == newest:
+                    banned[newest] = True
             else:
                 _least_squares(q, r, order, sign, count, y, shift, atoms, z)
                 alpha, leaving = 1.0, -1
@@ -131,7 +160,7 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
     n, d = atoms.x.shape
     index, value = state.index[i], state.value[i]
     if max_iter > 0:
-        room = n if atoms.ridge[0] > 0.0 else min(n, d)
+        room = n if atoms.ridge[0] > 0.0 else min(n, d + 1)
         order, code = np.empty(room, np.int64), np.empty(room)
         count = min(room, state.size[i])
         reach = 0.0
@@ -154,7 +183,7 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
     for j in range(n):
         p[j] = 0.0
     _, state.violation[i], state.gap[i] = certify(
-        work.mem, work.ints, m, p, work.price[1], work.found, 0.0, 1e30,
+        work.mem, work.ints, index, m, p, work.price[1], work.found, 0.0, 1e30,
         shift, atoms, y, work.r, signed, vtol_min, worst,
     )  # fmt: skip
     return True

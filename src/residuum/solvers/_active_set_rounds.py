@@ -142,21 +142,19 @@ def duality_gap(mem, ints, m, r, y, shift, inner, signed, excess, excess_sq):
 
 
 @njit(**_OPTIONS)
-def certify(mem, ints, m, p, v, found, scaled_shift, slack, shift, atoms, y, r, signed, vtol, on_support):
+def certify(mem, ints, index, m, p, v, found, scaled, slack, shift, atoms, y, r, signed, vtol, on_support):
     """Price in float64 the atoms that float32 cannot clear.
 
     Returns (number of violators, left in ``found``; largest violation; gap).
     """
     x, weight, ridge = atoms.x, atoms.weight, atoms.ridge
-    n_close = candidates(p, scaled_shift, atoms.weight32, atoms.barred, signed, -slack, p.shape[0], v, found)
+    n_close = candidates(
+        p, scaled, atoms.weight32, atoms.barred, index, m, signed, -slack, p.shape[0], v, found
+    )
     excess, excess_sq = 0.0, 0.0 if ridge[0] > 0.0 else -1.0
-    count = i = 0
+    count = 0
     for a in range(n_close):
         j = found[a]
-        while i < m and ints[ATOM, ints[POS, i]] < j:
-            i += 1
-        if i < m and ints[ATOM, ints[POS, i]] == j:
-            continue
         s = dot(x[j], r)
         over = (abs(s) if signed else s) - shift * weight[j]
         if over > 0.0:
@@ -314,7 +312,7 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                 limit = max(k_new if m > 0 else k_first, m // 2)
                 if unit > vtol and not settle:
                     n_new = candidates(
-                        p, shift / unit, atoms.weight32, atoms.barred, signed, likely, limit, v, work.found
+                        p, shift / unit, atoms.weight32, atoms.barred, index, m, signed, likely, limit, v, work.found
                     )
                 if n_new == 0:
                     worst, moved = polish(index, value, m, shift, atoms, work, y, fine)
@@ -322,7 +320,7 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                     if worst < 1e300:
                         slack = bound + 1.05 * moved / unit
                         n_new, state.violation[i], state.gap[i] = certify(
-                            mem, ints, m, p, v, work.found, shift / unit, slack,
+                            mem, ints, index, m, p, v, work.found, shift / unit, slack,
                             shift, atoms, y, r, signed, vtol, worst,
                         )  # fmt: skip
                         if n_new == 0 and (state.violation[i] <= tol or fine):

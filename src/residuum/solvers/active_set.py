@@ -296,7 +296,7 @@ def solve_active_set(
     def work(start: int, stop: int) -> None:
         unit, norms = _unit_rows(queries[start:stop])
         zero = norms == 0
-        with np.errstate(over="ignore", divide="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             shifts = np.where(zero, 0.0, np.minimum(shift / norms, 1e30))
             scale = np.where(zero, 0.0, 1.0 / norms)
         job = _Chunk(atoms, view, unit, shifts)
