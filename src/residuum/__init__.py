@@ -7,13 +7,42 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+    from residuum.features import EigenfacePCA, Scattering2D
+    from residuum.least_squares import lasso, nnls
+    from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"]
-
 # Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
-_HOMES = dict.fromkeys(("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.classifiers")
+_HOMES = {
+    **dict.fromkeys(("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.classifiers"),
+    **dict.fromkeys(
+        ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"), "residuum.selection"
+    ),
+    **dict.fromkeys(("lasso", "nnls"), "residuum.least_squares"),
+    **dict.fromkeys(("EigenfacePCA", "Scattering2D"), "residuum.features"),
+}
+
+__all__ = [
+    "CRC",
+    "CRCCV",
+    "CROC",
+    "CROCCV",
+    "NRC",
+    "NRCCV",
+    "NSC",
+    "NSCCV",
+    "SRC",
+    "SRCCV",
+    "EigenfacePCA",
+    "ProCRC",
+    "ProCRCCV",
+    "Scattering2D",
+    "SoftNRC",
+    "SoftNRCCV",
+    "lasso",
+    "nnls",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,9 @@ def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatAr
             f"Got a {array.ndim}-D array of {array.dtype} instead."
         )
     try:
-        array = array.astype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False)
+        array = array.astype(
+            np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False
+        )
     except (TypeError, ValueError) as error:
         raise ValueError(f"The '{name}' parameter of {owner} must hold real numbers: {error}.") from error
     if not np.isfinite(array).all():
@@ -74,7 +76,9 @@ def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **option
     B = _matrix(B, "B", owner, (1, 2))
     n_features, n_atoms = A.shape
     if n_features == 0 or n_atoms == 0:
-        raise ValueError(f"The 'A' parameter of {owner} must have at least one row and one column. Got {A.shape}.")
+        raise ValueError(
+            f"The 'A' parameter of {owner} must have at least one row and one column. Got {A.shape}."
+        )
     if B.shape[0] != n_features:
         raise ValueError(
             f"The 'B' parameter of {owner} must have as many rows as A ({n_features}). Got {B.shape[0]} instead; "

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
@@ -17,11 +17,11 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from residuum.base import RepresentationClassifier
 from residuum.explanation import Explanation
 from residuum.selection.folds import Fold
+from residuum.solvers._threads import single_threaded_blas, thread_count
 from residuum.solvers.base import Solution
 
 try:
@@ -121,14 +121,14 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _run(
         self, X: Any, y: Any, splits: Any, candidates: list[Candidate], scorer: Any, progress: _Progress
     ) -> list[np.ndarray]:
-        workers = min(effective_n_jobs(self.n_jobs), len(splits))
+        workers = min(thread_count(self.n_jobs), len(splits))
         if workers == 1:
             scores = []
             for train, test in splits:
                 with progress.fold():
                     scores.append(self._score_fold(X, y, train, test, candidates, scorer))
             return scores
-        with threadpool_limits(1):
+        with single_threaded_blas():
             return Parallel(n_jobs=workers, prefer="threads")(
                 delayed(self._score_fold)(X, y, train, test, candidates, scorer) for train, test in splits
             )

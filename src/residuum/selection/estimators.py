@@ -9,7 +9,7 @@ earlier rule.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from numbers import Integral
 from typing import Any
@@ -33,9 +33,7 @@ _VALUES = ["array-like", None]
 _RULES = ["array-like"]
 
 
-def _grid(
-    owner: GridSelector, name: str, default: Sequence[float], *, largest_first: bool = True
-) -> list[Any]:
+def _grid(owner: GridSelector, name: str, default: Iterable[Any], *, largest_first: bool = True) -> list[Any]:
     values = getattr(owner, name)
     values = list(default if values is None else values)
     if not values or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
@@ -47,7 +45,7 @@ def _grid(
 
 
 def _rules(owner: GridSelector) -> list[str]:
-    rules = [owner.rules] if isinstance(owner.rules, str) else list(owner.rules)  # type: ignore[attr-defined]
+    rules = [owner.rules] if isinstance(owner.rules, str) else list(owner.rules)
     unknown = [rule for rule in rules if rule not in RULES]
     if unknown or not rules:
         raise ValueError(
@@ -506,7 +504,8 @@ class NSCCV(GridSelector):
 
 def _ridge_codes(fold: Fold, l2: float) -> np.ndarray:
     # A few queries, not a map for any number of them: scaling the queries costs less than scaling the atoms.
-    return (fold.queries / (fold.dictionary.spectrum + l2)) @ fold.dictionary.atoms.T
+    spectrum = np.asarray(fold.dictionary.spectrum)
+    return (fold.queries / (spectrum + l2)) @ fold.dictionary.atoms.T
 
 
 def _by_rule(

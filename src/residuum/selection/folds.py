@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Fold:
             if rule == "scaled_residual":
                 norms = np.sqrt(self.class_sums(codes**2))
                 scores = np.divide(scores, norms, out=np.full_like(scores, np.inf), where=norms > 0)
-            found[rule] = self.recheck(scores, lambda rows, rule=rule: self.direct(codes, rule, rows))
+            found[rule] = self.recheck(scores, partial(self.direct, codes, rule))
         return found
 
     def direct(self, codes: Any, rule: str, rows: Any = slice(None)) -> FloatArray:

@@ -47,7 +47,9 @@ EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
 TYPICAL = 4.0e-8  # times sqrt(n_features): rounding error to expect of a float32 price, as against its bound
 COARSE = 1e-5  # as FINE, with a Gram in float32
 COARSE_ROUNDS = 40  # after so many rounds a query goes on in float64
-REACH = 10.0  # where no dual point can be made feasible, the gap covers codes this many times larger in l1 norm
+REACH = (
+    10.0  # where no dual point can be made feasible, the gap covers codes this many times larger in l1 norm
+)
 
 
 class Atoms(NamedTuple):
@@ -196,7 +198,9 @@ def from_features(mem, ints, n, rows, x, y):
 
 
 @njit(**_OPTIONS)
-def improve(index, value, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, fine, tolerance, sweeps):
+def improve(
+    index, value, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, fine, tolerance, sweeps
+):
     """Solve the working set (support + new atoms), store it; (status, size, objective).
 
     Coarse (not fine), b and Gram are in float32 and the objective is not watched. Without sweeps the new
@@ -312,7 +316,17 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                 limit = max(k_new if m > 0 else k_first, m // 2)
                 if unit > vtol and not settle:
                     n_new = candidates(
-                        p, shift / unit, atoms.weight32, atoms.barred, index, m, signed, likely, limit, v, work.found
+                        p,
+                        shift / unit,
+                        atoms.weight32,
+                        atoms.barred,
+                        index,
+                        m,
+                        signed,
+                        likely,
+                        limit,
+                        v,
+                        work.found,
                     )
                 if n_new == 0:
                     worst, moved = polish(index, value, m, shift, atoms, work, y, fine)

@@ -140,8 +140,12 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
     largest = float(norms.max(initial=0.0)) or 1.0
     barred = np.where(positive, 0.0, np.inf).astype(np.float32)
     with np.errstate(over="ignore", divide="ignore"):
-        weight = np.where(positive, np.minimum(largest / norms, 1e38), 1.0) if l1 > 0 else np.zeros(len(norms))
-        ridge = np.where(positive, np.minimum((np.sqrt(l2) / norms) ** 2, 1e200), 1.0) if l2 > 0 else weight * 0
+        weight = (
+            np.where(positive, np.minimum(largest / norms, 1e38), 1.0) if l1 > 0 else np.zeros(len(norms))
+        )
+        ridge = (
+            np.where(positive, np.minimum((np.sqrt(l2) / norms) ** 2, 1e200), 1.0) if l2 > 0 else weight * 0
+        )
     if l2 == 0:
         shared, group = prepared.twins[signed]
         preference = np.lexsort((shared, -norms[shared] if l1 > 0 else shared, group))
@@ -184,7 +188,9 @@ class _Chunk:
     def run(self, mode: int, rows: np.ndarray, prices: FloatArray, *options: Any) -> None:
         """Run the kernel over rows, again with more room for those that ask for it."""
         while len(rows):
-            rounds.run(mode, rows, prices, self.queries, self.shifts, self.state, self.work, self.view, *options)
+            rounds.run(
+                mode, rows, prices, self.queries, self.shifts, self.state, self.work, self.view, *options
+            )
             again = self.state.status[rows] == GROW
             if not again.any():
                 return
@@ -202,7 +208,9 @@ class _Chunk:
             span = slice(x0.indptr[i], x0.indptr[i + 1])
             index = x0.indices[span]
             value = x0.data[span] * scale[i] * self.prepared.norms[index]
-            keep = np.isfinite(value) & (self.view.barred[index] == 0) & ((value > 0) | (signed & (value < 0)))
+            keep = (
+                np.isfinite(value) & (self.view.barred[index] == 0) & ((value > 0) | (signed & (value < 0)))
+            )
             order = np.argsort(index[keep])
             state.size[i] = count = int(keep.sum())
             state.index[i, :count] = index[keep][order]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh, qr
 from sklearn.exceptions import ConvergenceWarning
 
-from ._blas import run_blocks
+from ._threads import run_chunks, thread_count
 from ._newton_block import Prepared, certify, solve_block
 from .base import FloatArray, Solution
 
@@ -105,7 +105,7 @@ def solve_newton(
             certify(prep, block, np.arange(stop - start), solved)
         n_iter[rows], gap[rows], violation[rows] = solved.n_iter, solved.gap, solved.violation * norms
 
-    run_blocks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // len(atoms), 16, 128)), n_jobs)
+    run_chunks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // len(atoms), 16, 128)), thread_count(n_jobs))
     converged = gap <= tol
     if not converged.all():
         warnings.warn(
