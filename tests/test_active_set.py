@@ -80,7 +80,9 @@ def problems(draw, max_atoms=40):
 
 
 @quick
-@given(problems(), st.sampled_from([0.0, 0.01, 0.3]), st.sampled_from([0.0, 0.01]), st.booleans(), st.booleans())
+@given(
+    problems(), st.sampled_from([0.0, 0.01, 0.3]), st.sampled_from([0.0, 0.01]), st.booleans(), st.booleans()
+)
 def test_optimal(problem, l1, l2, signed, with_gram):
     atoms, queries = problem
     prepared = prepare_atoms(atoms, build_gram=with_gram)
@@ -178,7 +180,11 @@ def test_l1_of_badly_scaled_columns():
     b = rng.standard_normal(15)
     for signed in (False, True):
         code = (lasso(A, b, 0.5) if signed else nnls(A, b, l1=0.5)).codes
-        peer = Lasso(alpha=0.5 / 30, fit_intercept=False, positive=not signed, tol=1e-14, max_iter=10**6).fit(A, b).coef_
+        peer = (
+            Lasso(alpha=0.5 / 30, fit_intercept=False, positive=not signed, tol=1e-14, max_iter=10**6)
+            .fit(A, b)
+            .coef_
+        )
         assert objective(A.T, b, code, 0.5) <= objective(A.T, b, peer, 0.5) + 1e-10
 
 
@@ -192,7 +198,12 @@ def test_lasso_vs_sklearn(l2, positive):
     alpha = l1 / 60 + l2 / 30
     solution = nnls(A, B, l1=l1, l2=l2) if positive else lasso(A, B, l1, l2=l2)
     peer = ElasticNet(
-        alpha=alpha, l1_ratio=l1 / 60 / alpha, fit_intercept=False, positive=positive, tol=1e-14, max_iter=10**6
+        alpha=alpha,
+        l1_ratio=l1 / 60 / alpha,
+        fit_intercept=False,
+        positive=positive,
+        tol=1e-14,
+        max_iter=10**6,
     )
     for b, code in zip(B.T, solution.codes.toarray()):
         assert code == pytest.approx(peer.fit(A, b).coef_, abs=1e-7)
@@ -376,7 +387,9 @@ print("done")
 
 def test_concurrent_calls():
     """Several Python threads at once: right answers, and the BLAS thread limit is given back."""
-    out = subprocess.run([sys.executable, "-c", CONCURRENT], capture_output=True, text=True, timeout=120, check=False)
+    out = subprocess.run(
+        [sys.executable, "-c", CONCURRENT], capture_output=True, text=True, timeout=120, check=False
+    )
     assert out.stdout.strip() == "done", out.stderr
 
 
@@ -387,6 +400,8 @@ def test_read_only_install_compiles(tmp_path):
         "print(dot(np.ones(3), np.ones(3)))"
     )
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False
+    )
     assert out.stdout.strip() == "3.0", out.stderr
     assert any((tmp_path / "cache").rglob("*.nbi"))

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from residuum.solvers import _newton_block
-from residuum.solvers._blas import single_threaded_blas
+from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers.newton import prepare_newton, solve_newton
 
 

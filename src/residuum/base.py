@@ -113,12 +113,7 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
         -------
         scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
         """
-        residuals = self.residuals(X)
-        if residuals.shape[1] != 2:
-            return -residuals
-        # An infinite scaled residual on both sides is a tie.
-        finite = np.isfinite(residuals).any(axis=1)
-        return np.subtract(residuals[:, 0], residuals[:, 1], out=np.zeros_like(residuals[:, 0]), where=finite)
+        return decision_values(self.residuals(X))
 
     def residuals(self, X: Any) -> FloatArray:
         """Score of every class for every query by the classifier's rule, smallest wins.
@@ -243,6 +238,16 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def decision_values(residuals: FloatArray) -> FloatArray:
+    """Minus the residuals, or their difference with two classes; infinite ones become the largest numbers.
+
+    scikit-learn's metrics refuse infinite values, and the scaled residual of a class that takes no part is
+    infinite.
+    """
+    finite = np.minimum(residuals, np.finfo(residuals.dtype).max / 2)
+    return finite[:, 0] - finite[:, 1] if residuals.shape[1] == 2 else -finite
 
 
 def dense(codes: Any) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.base import RepresentationClassifier
+from residuum.base import RepresentationClassifier, decision_values
 from residuum.explanation import Explanation
 from residuum.selection.folds import Fold
 from residuum.solvers._threads import single_threaded_blas, thread_count
@@ -79,7 +79,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         splits = self._splits(X, y, groups)
-        candidates = self._candidates(len(X))
+        candidates = self._allowed(self._candidates(len(X)))
         scorer = check_scoring(self._estimator_class(), scoring=self.scoring)
         progress = _Progress(self, X, y, len(splits))
         started = time.perf_counter()
@@ -97,6 +97,16 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         progress.finish()
         return self
 
+    def _allowed(self, candidates: list[Candidate]) -> list[Candidate]:
+        for candidate in candidates:
+            try:
+                self._estimator_class(**candidate)._validate_params()
+            except ValueError as error:
+                raise ValueError(
+                    f"{type(self).__name__} was given a value that is not allowed. {error}"
+                ) from None
+        return candidates
+
     def _splits(self, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """The splits of `cv`; with fewer samples in a class than folds, fewer folds, and one needs two."""
         cv = 5 if self.cv is None else self.cv
@@ -111,9 +121,9 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             cv = smallest
         splitter = check_cv(cv, y, classifier=True)
         if isinstance(cv, (int, np.integer)) and smallest < 2:
-            lone = np.unique(y, return_counts=True)
+            labels, counts = np.unique(y, return_counts=True)
             raise ValueError(
-                f"{type(self).__name__} cannot cross-validate: class {lone[0][lone[1].argmin()]!r} has 1 "
+                f"{type(self).__name__} cannot cross-validate: class {labels.tolist()[counts.argmin()]!r} has 1 "
                 "sample. Add samples, drop the class, or pass a splitter as cv."
             )
         return list(splitter.split(X, y, groups))
@@ -121,16 +131,17 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _run(
         self, X: Any, y: Any, splits: Any, candidates: list[Candidate], scorer: Any, progress: _Progress
     ) -> list[np.ndarray]:
+        def score(task: Any, train: Any, test: Any) -> np.ndarray:
+            with progress.during(task):
+                return self._score_fold(X, y, train, test, candidates, scorer)
+
+        tasks = [progress.task(number) for number in range(len(splits))]
         workers = min(thread_count(self.n_jobs), len(splits))
         if workers == 1:
-            scores = []
-            for train, test in splits:
-                with progress.fold():
-                    scores.append(self._score_fold(X, y, train, test, candidates, scorer))
-            return scores
+            return [score(task, *split) for task, split in zip(tasks, splits, strict=True)]
         with single_threaded_blas():
             return Parallel(n_jobs=workers, prefer="threads")(
-                delayed(self._score_fold)(X, y, train, test, candidates, scorer) for train, test in splits
+                delayed(score)(task, *split) for task, split in zip(tasks, splits, strict=True)
             )
 
     def _score_fold(
@@ -195,41 +206,37 @@ class _Scored(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         return self.classes_[self._class_scores.argmin(axis=1)]
 
-    @available_if(lambda self: True)
     def decision_function(self, X: Any) -> np.ndarray:
-        scores = self._class_scores
-        if scores.shape[1] != 2:
-            return -scores
-        finite = np.isfinite(scores).any(axis=1)
-        return np.subtract(scores[:, 0], scores[:, 1], out=np.zeros(len(scores)), where=finite)
+        return decision_values(self._class_scores)
 
 
 class _Progress:
-    """scikit-learn's callbacks (1.9): one task per fold and one for the final fit."""
+    """scikit-learn's callbacks (1.9): one task per fold within the task of the whole."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, n_folds: int) -> None:
-        self._context = None
-        self._estimator, self._data = estimator, {"X": X, "y": y}
-        if hasattr(estimator, "_init_callback_context") and getattr(estimator, "_skl_callbacks", None):
-            self._context = estimator._init_callback_context(max_subtasks=n_folds)
-            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
-        self._task: Any = None
+        self._told = {"estimator": estimator, "X": X, "y": y}
+        self._whole: Any = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self._whole = estimator._init_callback_context(max_subtasks=n_folds, sequential_subtasks=False)
+            self._whole.call_on_fit_task_begin(**self._told)
 
-    def fold(self) -> _Progress:
-        return self
+    def task(self, number: int) -> Any:
+        """The task of one fold, made before the threads start."""
+        return self._whole and self._whole.subcontext(task_name="fold", task_id=number)
 
-    def __enter__(self) -> None:
-        if self._context is not None:
-            self._task = self._context.subcontext(task_name="fold")
-            self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-
-    def __exit__(self, *error: object) -> None:
-        if self._task is not None and error[0] is None:
-            self._task.call_on_fit_task_end(estimator=self._estimator, **self._data)
+    @contextmanager
+    def during(self, task: Any) -> Iterator[None]:
+        """Tell the callbacks of the beginning and the end of a fold."""
+        if task is not None:
+            task.call_on_fit_task_begin(**self._told)
+        yield
+        if task is not None:
+            task.call_on_fit_task_end(**self._told)
 
     def finish(self) -> None:
-        if self._context is not None:
-            self._context.call_on_fit_task_end(estimator=self._estimator, **self._data)
+        """Tell the callbacks that all is done."""
+        if self._whole is not None:
+            self._whole.call_on_fit_task_end(**self._told)
 
 
 def _results(candidates: list[Candidate], scores: np.ndarray) -> Mapping[str, Any]:
