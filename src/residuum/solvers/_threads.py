@@ -61,7 +61,7 @@ def run_chunks(work: Callable[[int, int], None], n_items: int, chunk: int, n_thr
     """Call ``work(start, stop)`` over consecutive chunks, at most ``n_threads`` at a time."""
     spans = [(start, min(start + chunk, n_items)) for start in range(0, n_items, chunk)]
     with single_threaded_blas():
-        if n_threads == 1 or len(spans) == 1:
+        if n_threads == 1 or len(spans) <= 1:
             for span in spans:
                 work(*span)
             return
