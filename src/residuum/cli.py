@@ -22,6 +22,7 @@ from residuum.errors import InterruptedRunError, ResiduumError
 
 # Name -> ("module:attribute", one line of help). To add a command: one file in commands/ and one line here.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "bench": ("residuum.commands.bench:bench", "Time the exact engine against its peers."),
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 @click.option(
     "--train-per-class", type=int, default=50, show_default=True, help="Training samples of each class."
 )
+@click.option(
+    "--select",
+    type=click.Choice(["fixed", "cv"]),
+    default="fixed",
+    show_default=True,
+    help="Fixed parameters, or chosen by cross-validation within the training samples.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
@@ -32,6 +39,7 @@ def compare(
     methods: str | None,
     trials: int,
     train_per_class: int,
+    select: str,
     seed: int,
     out: str | None,
     n_jobs: int | None,
@@ -52,7 +60,7 @@ def compare(
 
     data = comparison.bundled_digits()
     settings = comparison.Settings(
-        comparison.choose_methods(methods), trials, train_per_class, seed, n_jobs
+        comparison.choose_methods(methods), trials, train_per_class, seed, n_jobs, select
     ).checked(data)
     with limit_threads(n_jobs):
         machine = machine_facts()

@@ -20,16 +20,17 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
-from residuum.base import RepresentationClassifier
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.errors import UsageError
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.run_folder import CELLS, RESULTS, to_json, write_atomic
 from residuum.experiments.summary import summarise
+from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 
 FORMAT = "residuum comparison 1"
 
@@ -49,6 +50,21 @@ METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
     "NRC": lambda seed: NRC(),
     "SoftNRC": lambda seed: SoftNRC(),
 }
+
+# The same methods with their parameters chosen by 5-fold cross-validation within the training samples.
+SELECTED: dict[str, Callable[[int], ClassifierMixin]] = {
+    "NSC": lambda seed: NSCCV(),
+    "SVM": lambda seed: GridSearchCV(METHODS["SVM"](seed), {"linearsvc__C": COSTS}),
+    "softmax": lambda seed: GridSearchCV(METHODS["softmax"](seed), {"logisticregression__C": COSTS}),
+    "SRC": lambda seed: SRCCV(),
+    "CRC": lambda seed: CRCCV(),
+    "CROC": lambda seed: CROCCV(),
+    "ProCRC": lambda seed: ProCRCCV(),
+    "NRC": lambda seed: NRCCV(),
+    "SoftNRC": lambda seed: SoftNRCCV(),
+}
+COSTS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+SELECT = {"fixed": METHODS, "cv": SELECTED}
 
 
 @dataclass(frozen=True)
@@ -78,6 +94,7 @@ class Settings:
     train_per_class: int
     seed: int
     n_jobs: int | None = None
+    select: str = "fixed"
 
     def checked(self, data: Data) -> Settings:
         """These settings, or an error that names what is wrong."""
@@ -85,6 +102,11 @@ class Settings:
             raise UsageError(f"trials must be from 1 to 1000. Got {self.trials}.")
         _, counts = np.unique(data.labels, return_counts=True)
         most = int(counts.min()) - 1
+        if self.select == "cv" and self.train_per_class < 2:
+            raise UsageError(
+                "train_per_class must be at least 2 for selection by cross-validation. "
+                f"Got {self.train_per_class}."
+            )
         if not 1 <= self.train_per_class <= most:
             raise UsageError(
                 f"train_per_class must be from 1 to {most}: the smallest class of {data.name} has "
@@ -146,11 +168,12 @@ class Cell:
     support: list[int] | None
     unconverged: int
     warnings: list[str]
+    chosen: dict[str, Any] | None = None
 
 
-def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int) -> Cell:
+def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int, select: str = "fixed") -> Cell:
     """Fit, predict, and ask for the certificate in a separate solve that is not timed."""
-    estimator = METHODS[method](seed)
+    estimator: Any = SELECT[select][method](seed)
     samples, labels = data.samples[parts.train], data.labels[parts.train]
     queries = data.samples[parts.test]
     with warnings.catch_warnings(record=True) as caught:
@@ -162,7 +185,7 @@ def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int) -> 
         finished = time.perf_counter()
         violation = gap = support = None
         unconverged = 0
-        if isinstance(estimator, RepresentationClassifier):
+        if hasattr(estimator, "solve"):
             solution = estimator.solve(queries)
             violation, gap = _rounded(solution.violation), _rounded(solution.gap)
             support = np.asarray((solution.codes != 0).sum(axis=1)).ravel().tolist()
@@ -179,6 +202,7 @@ def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int) -> 
         support=support,
         unconverged=unconverged,
         warnings=list(told),
+        chosen=getattr(estimator, "best_params_", None),
     )
 
 
@@ -188,7 +212,10 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
 
 
 def warm_up(method: str, data: Data, parts: Split, *, seed: int) -> None:
-    """Run a method once on a few queries, so that no timing pays for compiling or loading libraries."""
+    """Run a method once on a few queries, so that no timing pays for compiling or loading libraries.
+
+    Fixed parameters will do: selection runs the same code.
+    """
     few = Split(parts.train, parts.test[:4])
     measure(method, data, few, trial=0, seed=seed)
 
@@ -197,7 +224,10 @@ def parameters(settings: Settings) -> dict[str, dict[str, Any]]:
     """Every parameter of every method, by value."""
     found = {}
     for method in settings.methods:
-        estimator: Any = METHODS[method](settings.seed)
+        estimator: Any = SELECT[settings.select][method](settings.seed)
+        if isinstance(estimator, GridSearchCV):
+            found[method] = {"estimator": "GridSearchCV", **estimator.param_grid}
+            continue
         estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         found[method] = {"estimator": type(estimator).__name__, **estimator.get_params()}
     return found
@@ -243,7 +273,7 @@ def run(
                 if method not in warm:
                     warm_up(method, data, parts, seed=settings.seed)
                     warm.add(method)
-                cell = measure(method, data, parts, trial=trial, seed=settings.seed)
+                cell = measure(method, data, parts, trial=trial, seed=settings.seed, select=settings.select)
                 write_atomic(path, to_json(vars(cell)))
             cells.append(cell)
     on_step("", settings.trials, len(cells))
