@@ -15,7 +15,9 @@ def main(arguments: list[str]) -> None:
             print(label, row["status"], flush=True)
             continue
         extra = {key: row[key] for key in ("violation", "gap", "converged", "support") if key in row}
-        print(f"{label} {row['ms_per_query']:10.4f} ms/query {row['ratio']:10.2f} GEMM", extra or "", flush=True)
+        print(
+            f"{label} {row['ms_per_query']:10.4f} ms/query {row['ratio']:10.2f} GEMM", extra or "", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Speed of the exact engine against its peers: rows of a table, in units of one float64 GEMM queries @ atoms.T.
+"""Speed of the exact engine against its peers, in units of one float64 GEMM queries @ atoms.T.
 
     nonnegative  minimise_c ||y - Xc||^2                     s.t. c >= 0
     lasso        minimise_c ||y - Xc||^2 + l1 ||c||_1
 
-Peers that are not installed give a row with ``status`` "skipped". Peers that solve one query at a time are timed
-on a few queries.
+Peers that are not installed give a row with ``status`` "skipped". Peers that solve one query at a time are
+timed on a few queries.
 """
 
 from __future__ import annotations
@@ -29,10 +29,17 @@ Peer = Callable[[FloatArray, FloatArray, float], Any]
 def machine() -> Row:
     """What the figures were measured on."""
     versions = {name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "numba")}
-    return {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(), **versions}
+    return {
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **versions,
+    }
 
 
-def mixture_of_parts(n_atoms: int, n_queries: int, n_features: int = 500, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+def mixture_of_parts(
+    n_atoms: int, n_queries: int, n_features: int = 500, seed: int = 0
+) -> tuple[FloatArray, FloatArray]:
     """Unit atoms and queries: sparse non-negative mixtures of sparse non-negative parts, with noise."""
     rng = np.random.default_rng(seed)
     parts = rng.random((200, n_features)) * (rng.random((200, n_features)) < 0.1)
@@ -45,7 +52,9 @@ def mixture_of_parts(n_atoms: int, n_queries: int, n_features: int = 500, seed: 
     return draw(n_atoms), draw(n_queries)
 
 
-def mnist(per_class: int | None, n_queries: int, n_features: int = 500) -> tuple[FloatArray, FloatArray] | None:
+def mnist(
+    per_class: int | None, n_queries: int, n_features: int = 500
+) -> tuple[FloatArray, FloatArray] | None:
     """MNIST by uncentred PCA to unit norm, or None when RESIDUUM_DATA does not hold it."""
     path = Path(os.environ.get("RESIDUUM_DATA", ".")) / "mnist.npz"
     if not path.is_file():
@@ -94,7 +103,9 @@ def _sklearn(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
     from sklearn.linear_model import Lasso
 
     alpha = max(l1, 1e-7) / (2 * atoms.shape[1])
-    model = Lasso(alpha=alpha, fit_intercept=False, positive=l1 == 0, tol=1e-8, max_iter=100_000, precompute=False)
+    model = Lasso(
+        alpha=alpha, fit_intercept=False, positive=l1 == 0, tol=1e-8, max_iter=100_000, precompute=False
+    )
     for query in queries:
         model.fit(np.asfortranarray(atoms.T), query)
 
@@ -123,6 +134,8 @@ def _daqp(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
     if l1 > 0:
         raise NotImplementedError("daqp has no l1 term")
     n = len(atoms)
+    if n > 1000:
+        raise NotImplementedError("daqp factorises a dense Hessian per query, minutes at this many atoms")
     gram = np.ascontiguousarray(2.0 * (atoms @ atoms.T) + 1e-9 * np.eye(n))
     upper, lower, sense = np.full(n, 1e30), np.zeros(n), np.zeros(n, dtype=np.int32)
     for query in queries:
@@ -140,7 +153,7 @@ def _spams(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
     raise _Timed(time.perf_counter() - start)
 
 
-class _Timed(Exception):  # noqa: N818
+class _Timed(Exception):
     """Carries the seconds of a peer whose preparation is not to be counted."""
 
 
@@ -155,7 +168,9 @@ PEERS: dict[str, tuple[str, int, Peer]] = {
 }
 
 
-def engine_rows(atoms: FloatArray, queries: FloatArray, l1: float = 0.0, *, repeats: int = 3) -> Iterator[Row]:
+def engine_rows(
+    atoms: FloatArray, queries: FloatArray, l1: float = 0.0, *, repeats: int = 3
+) -> Iterator[Row]:
     """GEMM, preparation and engine (non-negative, or the lasso when l1 > 0) on one data set."""
     n = len(queries)
     gemm, _ = _best(lambda: queries @ atoms.T, repeats)
@@ -207,7 +222,11 @@ def exact_benchmark(*, peers: bool = True, large: bool = False, l1: float = 0.01
         for problem, weight in (("nonnegative", 0.0), ("lasso", l1)):
             label = {"data": name, "problem": problem}
             if data is None:
-                yield {**label, "method": "all", "status": "skipped: set RESIDUUM_DATA to a folder with mnist.npz"}
+                yield {
+                    **label,
+                    "method": "all",
+                    "status": "skipped: set RESIDUUM_DATA to a folder with mnist.npz",
+                }
                 continue
             atoms, queries = data
             if weight:

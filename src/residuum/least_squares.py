@@ -25,8 +25,8 @@ def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatAr
     """A finite real array of one of the given dimensions, float32 kept and everything else float64."""
     if sp.issparse(value):
         raise TypeError(
-            f"The '{name}' parameter of {owner} must be a dense array. Got a sparse {type(value).__name__} instead; "
-            f"pass {name}.toarray()."
+            f"The '{name}' parameter of {owner} must be a dense array. "
+            f"Got a sparse {type(value).__name__} instead; pass {name}.toarray()."
         )
     array = np.asarray(value)
     allowed = " or ".join(f"{d}-D" for d in dims)
@@ -43,14 +43,15 @@ def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatAr
         raise ValueError(f"The '{name}' parameter of {owner} must hold real numbers: {error}.") from error
     if not np.isfinite(array).all():
         raise ValueError(
-            f"The '{name}' parameter of {owner} must be finite. Got NaN or infinity; remove or impute those values."
+            f"The '{name}' parameter of {owner} must be finite. Got NaN or infinity; "
+            "remove or impute those values."
         )
     return array
 
 
 def _number(value: Any, name: str, owner: str, positive: bool = False) -> float:
     """A finite number that is not negative, or is positive."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not good or value < 0 or (positive and value == 0):
         kind = "a positive number" if positive else "a non-negative number"
         raise ValueError(f"The '{name}' parameter of {owner} must be {kind}. Got {value!r} instead.")
@@ -81,8 +82,8 @@ def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **option
         )
     if B.shape[0] != n_features:
         raise ValueError(
-            f"The 'B' parameter of {owner} must have as many rows as A ({n_features}). Got {B.shape[0]} instead; "
-            "right-hand sides are columns, as in numpy.linalg.lstsq."
+            f"The 'B' parameter of {owner} must have as many rows as A ({n_features}). "
+            f"Got {B.shape[0]} instead; right-hand sides are columns, as in numpy.linalg.lstsq."
         )
     if gram is not None:
         gram = _matrix(gram, "gram", owner, (2,))
@@ -98,9 +99,9 @@ def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **option
     if not solution.converged.all():
         left = int((~solution.converged).sum())
         warnings.warn(
-            f"{owner}: {left} of {len(queries)} right-hand sides did not reach tol={options['tol']:g} (largest violation "
-            f"{solution.violation.max():.1e}); their best feasible codes are returned. Raise tol, add a little l2, or "
-            "remove nearly dependent columns of A.",
+            f"{owner}: {left} of {len(queries)} right-hand sides did not reach tol={options['tol']:g} "
+            f"(largest violation {solution.violation.max():.1e}); their best feasible codes are returned. "
+            "Raise tol, add a little l2, or remove nearly dependent columns of A.",
             ConvergenceWarning,
             stacklevel=3,
         )

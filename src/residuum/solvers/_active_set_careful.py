@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._active_set_kernels import _OPTIONS, dot, gradient, residual
+from ._active_set_kernels import _INNER, _OPTIONS, dot, gradient, residual
 from ._active_set_rounds import certify, load
 
 DEPENDENT = 2e-14  # distance from the span, atoms being of unit norm
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _orthogonalise(q, r, order, first, count, atoms):
     """Rebuild columns first..count-1 of the factor; returns the first dependent column, or count."""
     d = atoms.x.shape[1]
@@ -40,9 +40,9 @@ def _orthogonalise(q, r, order, first, count, atoms):
     return count
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _least_squares(q, r, order, sign, count, y, shift, atoms, z):
-    """z = (R'R)^-1 (A'y - shift sign)."""
+    """Solve for z = (R'R)^-1 (A'y - shift sign)."""
     d = y.shape[0]
     for k in range(count):
         s = shift * atoms.weight[order[k]] * sign[k]
@@ -58,7 +58,7 @@ def _least_squares(q, r, order, sign, count, y, shift, atoms, z):
         z[k] = s / r[k, k]
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _exchange(r, code, sign, count, d):
     """Trade the last atom, which depends on the others, for one of them; the place of the atom that leaves.
 
@@ -83,7 +83,7 @@ def _exchange(r, code, sign, count, d):
     return leaving
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter):
     """Optimise from the support ``order[:count]`` with feasible ``code``; returns its size.
 
@@ -155,10 +155,10 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
 
 @njit(**_OPTIONS)
 def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, max_iter):
-    """Solve one query carefully (not at all if max_iter = 0), store it, certify in float64; False = no room."""
+    """Solve one query carefully (not if max_iter = 0), store it, certify in float64; False = no room."""
     y, shift = queries[i], shifts[i]
     n, d = atoms.x.shape
-    index, value = state.index[i], state.value[i]
+    index, value = state.atom[i], state.value[i]
     if max_iter > 0:
         room = n if atoms.ridge[0] > 0.0 else min(n, d + 1)
         order, code = np.empty(room, np.int64), np.empty(room)
@@ -171,9 +171,12 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
         count = solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
         if count > min(index.shape[0], work.ints.shape[1]):
             return False
-        ascending = np.argsort(order[:count])
-        for k in range(count):
-            index[k], value[k] = order[ascending[k]], code[ascending[k]]
+        for k in range(count):  # insertion in ascending order: np.argsort takes seconds to compile
+            place = k
+            while place > 0 and index[place - 1] > order[k]:
+                index[place], value[place] = index[place - 1], value[place - 1]
+                place -= 1
+            index[place], value[place] = order[k], code[k]
         state.size[i] = count
     m = state.size[i]
     load(index, value, m, work.mem, work.ints, atoms.weight, atoms.ridge, shift)

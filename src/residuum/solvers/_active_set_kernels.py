@@ -8,23 +8,27 @@ so that atom j is optimal when ``x_j'r - ridge_j c_j = shift_j sign(c_j)`` on th
 ``x_j'r <= shift_j`` (in modulus when signed) off it, with ``r = y - Xc``.
 
 A working set of n atoms is held in two tables, one column per member: ``mem`` (float64, rows C..T) and
-``ints`` (int32, rows ATOM..HAVE), with its Gram in ``rows``. The passive set (the members whose code is free) is
-listed in ints[POS].
+``ints`` (int32, rows ATOM..HAVE), with its Gram in ``rows``. The passive set (the members whose code is free)
+is listed in ints[POS].
 Inner functions take plain arrays: tuples of arrays would be copied and counted at every call.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 # Without ninf: infinite penalties exclude atoms, so infinities must keep their meaning.
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "nogil": True,
     "cache": True,
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
     "error_model": "numpy",
 }
+# Functions that only compiled code calls need no wrapper for Python, which is slow to compile.
+_INNER: dict[str, Any] = {**_OPTIONS, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
 NO_GRAM = np.empty((0, 0), np.float32)
@@ -37,16 +41,16 @@ ATOM, NEW, INSIDE, HAVE, POS = range(5)
 
 @njit(**_OPTIONS)
 def dot(a, b):
-    """a'b."""
+    """Inner product a'b."""
     s = 0.0
     for i in range(a.shape[0]):
         s += a[i] * b[i]
     return s
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def price_with_gram(p, corr, gram32, index, value, size):
-    """p = X'y - Gc in float32, four rows of G at a time."""
+    """Prices p = X'y - Gc in float32, four rows of G at a time."""
     n = p.shape[0]
     for j in range(n):
         p[j] = corr[j]
@@ -65,7 +69,7 @@ def price_with_gram(p, corr, gram32, index, value, size):
         a += 1
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _count_above(v, cut):
     count = np.int32(0)
     for j in range(v.shape[0]):
@@ -73,7 +77,7 @@ def _count_above(v, cut):
     return count
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit, v, found):
     """Atoms outside the support with p - shift above the threshold, ascending, into ``found``.
 
@@ -121,7 +125,7 @@ def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit
     return count
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def merge(index, value, size, found, n_new, mem, ints, weight, ridge, shift):
     """Working set = support + new atoms, ascending; b and Gram are left to the caller."""
     a = b = n = 0
@@ -144,7 +148,7 @@ def merge(index, value, size, found, n_new, mem, ints, weight, ridge, shift):
     return n
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def fetch(rows, ints, a, n, gram32):
     """Put row ``a`` of the working set's Gram into ``rows`` on first use."""
     if not ints[HAVE, a]:
@@ -154,7 +158,7 @@ def fetch(rows, ints, a, n, gram32):
         ints[HAVE, a] = True
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def descend(mem, ints, n, g, rows, gram32, signed, sweeps, precision):
     """Coordinate descent on the working set, from its codes and gradient g: guesses the support."""
     for _ in range(sweeps):
@@ -179,11 +183,12 @@ def descend(mem, ints, n, g, rows, gram32, signed, sweeps, precision):
             break
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def factor(chol, mem, ints, n, m, start, rows, gram32, least):
-    """Cholesky of the passive set's Gram from row ``start``; m, or the first row with a pivot below ``least``.
+    """Cholesky of the passive set's Gram from row ``start``; m, or the first row with a pivot <= least.
 
-    A pivot is the squared distance of an atom from the span of those before it; the diagonal holds reciprocals.
+    A pivot is the squared distance of an atom from the span of those before it. The diagonal
+    holds reciprocals.
     """
     pos = ints[POS]
     for i in range(start, m):
@@ -206,7 +211,7 @@ def factor(chol, mem, ints, n, m, start, rows, gram32, least):
     return m
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def solve(chol, m, t):
     """Solve L L' z = t in place."""
     for i in range(m):
@@ -223,7 +228,7 @@ def solve(chol, m, t):
             t[k] -= v * row[k]
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def collect(ints, n):
     """List the passive set in ints[POS]; its size."""
     m = 0
@@ -234,7 +239,7 @@ def collect(ints, n):
     return m
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def begin(mem, ints, n):
     """Passive set = support of the codes, with their signs."""
     for a in range(n):
@@ -243,9 +248,9 @@ def begin(mem, ints, n):
             mem[SIGN, a] = -1.0 if mem[C, a] < 0.0 else 1.0
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _stationary(chol, mem, ints, m):
-    """z = minimiser on the passive set with its signs; the number of wrong signs."""
+    """Minimiser z on the passive set with its signs; the number of wrong signs."""
     z = mem[Z]
     for i in range(m):
         a = ints[POS, i]
@@ -258,7 +263,7 @@ def _stationary(chol, mem, ints, m):
     return wrong
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def passive_value(mem, ints, m):
     """Objective minus ||y||^2 at the minimiser z of the passive set."""
     f = 0.0
@@ -268,7 +273,7 @@ def passive_value(mem, ints, m):
     return f
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def pivot_blocks(mem, ints, n, g, rows, chol, gram32, least, signed, tries, threshold):
     """Block principal pivoting from the signs of c; size of the passive set, or -1 when it gave up."""
     begin(mem, ints, n)
@@ -308,12 +313,12 @@ def pivot_blocks(mem, ints, n, g, rows, chol, gram32, least, signed, tries, thre
     return -1
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def _exchange(chol, mem, pos, m, excess):
-    """Trade the last passive atom, which depends on the others, for one of them; the place of the atom that leaves.
+    """Trade the last passive atom, which depends on the others, for one of them; its place, before it leaves.
 
-    Xc stays as it is along this direction, but with an l1 weight the objective falls at the rate 2 * excess until a
-    code reaches zero. The last atom itself leaves when nothing is gained.
+    Xc stays as it is along this direction, but with an l1 weight the objective falls at the rate 2 * excess
+    until a code reaches zero. The last atom itself leaves when nothing is gained.
     """
     last = m - 1
     d, row = mem[T], chol[last]
@@ -340,11 +345,11 @@ def _exchange(chol, mem, pos, m, excess):
     return leaving
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def lawson_hanson(mem, ints, n, rows, chol, signed, tolerance):
     """Single pivots from the feasible code, the objective never rising; size of the passive set.
 
-    The passive set is kept in order of entry, so that the factor only grows or is rebuilt from the atom that left.
+    The passive set is kept in order of entry, so that the factor grows or is rebuilt from the atom that left.
     The Gram rows must all be there.
     """
     begin(mem, ints, n)
@@ -402,9 +407,9 @@ def lawson_hanson(mem, ints, n, rows, chol, signed, tolerance):
     return m
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def residual(mem, ints, m, x, y, r):
-    """r = y - Xz on the passive set."""
+    """Residual r = y - Xz on the passive set."""
     for k in range(r.shape[0]):
         r[k] = y[k]
     for i in range(m):
@@ -413,7 +418,7 @@ def residual(mem, ints, m, x, y, r):
             r[k] -= v * row[k]
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def gradient(mem, ints, m, x, r):
     """mem[T] = x_j'r - shift_j sign_j - ridge_j z_j on the passive set; its largest modulus."""
     worst = 0.0
@@ -424,7 +429,7 @@ def gradient(mem, ints, m, x, r):
     return worst
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def refine(mem, ints, m, chol, x, y, r):
     """Iterative refinement of z against the features; leaves r and the gradient, returns its modulus."""
     last = np.inf

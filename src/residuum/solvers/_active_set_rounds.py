@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from ._active_set_kernels import (
+    _INNER,
     _OPTIONS,
     ATOM,
     FINE,
@@ -46,6 +47,7 @@ WARM, TO_THE_END, ONE_ROUND = range(3)
 EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
 TYPICAL = 4.0e-8  # times sqrt(n_features): rounding error to expect of a float32 price, as against its bound
 COARSE = 1e-5  # as FINE, with a Gram in float32
+ROUNDING = 1e-15  # of an objective near 1
 COARSE_ROUNDS = 40  # after so many rounds a query goes on in float64
 REACH = (
     10.0  # where no dual point can be made feasible, the gap covers codes this many times larger in l1 norm
@@ -67,7 +69,7 @@ class Atoms(NamedTuple):
 class State(NamedTuple):
     """What is kept of each query between rounds; supports are in ascending order of atoms."""
 
-    index: np.ndarray  # (n, capacity) int32
+    atom: np.ndarray  # (n, capacity) int32
     value: np.ndarray  # (n, capacity) float64
     size: np.ndarray  # (n,) int32
     objective: np.ndarray  # (n,) float64, minus ||y||^2
@@ -105,7 +107,7 @@ def make_work(size: int, n_atoms: int, n_features: int) -> Work:
     )
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def duality_gap(mem, ints, m, r, y, shift, inner, signed, excess, excess_sq):
     """Duality gap at the refined code; mem[T] holds the gradient on the passive set.
 
@@ -143,7 +145,7 @@ def duality_gap(mem, ints, m, r, y, shift, inner, signed, excess, excess_sq):
     return max(gap, 0.0)
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def certify(mem, ints, index, m, p, v, found, scaled, slack, shift, atoms, y, r, signed, vtol, on_support):
     """Price in float64 the atoms that float32 cannot clear.
 
@@ -170,7 +172,7 @@ def certify(mem, ints, index, m, p, v, found, scaled, slack, shift, atoms, y, r,
     return count, max(on_support, excess), gap
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def load(index, value, m, mem, ints, weight, ridge, shift):
     """Put a stored support into the scratch as the passive set."""
     for a in range(m):
@@ -181,7 +183,7 @@ def load(index, value, m, mem, ints, weight, ridge, shift):
         mem[SHIFT, a], mem[RIDGE, a] = shift * weight[j], ridge[j]
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def from_features(mem, ints, n, rows, x, y):
     """Gram and b of the working set in float64."""
     part = np.empty((n, x.shape[1]))
@@ -197,14 +199,31 @@ def from_features(mem, ints, n, rows, x, y):
             rows[a, k] = product[a, k]
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def improve(
-    index, value, size, before, n_new, p, unit, b32, shift, atoms, work, y, signed, fine, tolerance, sweeps
+    index,
+    value,
+    size,
+    before,
+    n_new,
+    p,
+    unit,
+    b32,
+    shift,
+    atoms,
+    work,
+    y,
+    signed,
+    fine,
+    tolerance,
+    sweeps,
+    drift,
 ):
     """Solve the working set (support + new atoms), store it; (status, size, objective).
 
     Coarse (not fine), b and Gram are in float32 and the objective is not watched. Without sweeps the new
-    atoms start inside the passive set. STUCK when pivoting failed or the objective did not fall.
+    atoms start inside the passive set. STUCK when pivoting failed or the objective did not stay below its old
+    value plus ``drift``.
     """
     mem, ints, rows, chol, gram32 = work.mem, work.ints, work.rows, work.chol, atoms.gram32
     if size + n_new > ints.shape[1]:
@@ -228,7 +247,7 @@ def improve(
     if m < 0 and not fine:
         return STUCK, size, before
     objective = passive_value(mem, ints, m) if m >= 0 else 1e300
-    enough = before - 1e-15 * (1.0 + abs(before)) if before < 1e300 else before
+    enough = before + drift * (1.0 + abs(before)) if before < 1e300 else before
     if fine and objective >= enough:
         for a in range(n):
             mem[C, a] = 0.0
@@ -247,7 +266,7 @@ def improve(
     return RUNNING, m, objective
 
 
-@njit(**_OPTIONS)
+@njit(**_INNER)
 def polish(index, value, m, shift, atoms, work, y, fine):
     """Refine a stored code against the features, kept feasible; (max|gradient|, l1 distance moved)."""
     mem, ints = work.mem, work.ints
@@ -285,7 +304,7 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
     for q in range(rows.shape[0]):
         i = rows[q]
         y, shift = queries[i], shifts[i]
-        index, value = state.index[i], state.value[i]
+        index, value = state.atom[i], state.value[i]
         p, b32 = (work.price[0], prices[q]) if mode == TO_THE_END else (prices[q], nothing)
         fine = mode != TO_THE_END
         settle = False
@@ -348,9 +367,11 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                 if state.n_iter[i] > max_iter:
                     state.status[i] = EXHAUSTED
                     break
+            # A certified violation may lower the objective by less than its rounding; for a while it may.
+            drift = ROUNDING if trials == 0 and state.n_iter[i] <= COARSE_ROUNDS else -ROUNDING
             state.status[i], state.size[i], state.objective[i] = improve(
                 index, value, m, state.objective[i], n_new, p, unit, b32,
-                shift, atoms, work, y, signed, fine, likely * unit, trials,
+                shift, atoms, work, y, signed, fine, likely * unit, trials, drift,
             )  # fmt: skip
             if state.status[i] == STUCK and mode != WARM:
                 if not fine:

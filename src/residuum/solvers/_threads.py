@@ -41,7 +41,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads for ``n_jobs``; None means joblib's active configuration, else the environment, else all cores."""
+    """Threads for ``n_jobs``; None means joblib's configuration, else the environment, else all cores."""
     if n_jobs is not None:
         return max(1, int(joblib.effective_n_jobs(n_jobs)))
     configured = joblib.parallel.get_active_backend()[1]

@@ -10,13 +10,16 @@ take over when blocks cycle. A query ends when no atom can improve its objective
 Atoms and queries are scaled to unit norm first, so badly scaled columns cost nothing, and ``violation`` is in
 that scale.
 
-Codes that are not unique: of atoms that are equal up to a positive factor (up to sign when signed) only one may
-carry weight when l2 = 0: with l1 = 0 the first, with l1 > 0 the one of largest norm. An atom that lies in the
-span of the support is never added, so a support holds at most ``n_features`` atoms when l2 = 0.
+Codes that are not unique: of atoms that are equal up to a positive factor (up to sign when signed) only one
+may carry weight when l2 = 0: with l1 = 0 the first, with l1 > 0 the one of largest norm. An atom in the span
+of the support only enters in exchange for another, so a support holds at most ``n_features`` atoms then.
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +29,7 @@ import scipy.sparse as sp
 
 from . import _active_set_rounds as rounds
 from ._active_set_careful import finish_carefully
-from ._active_set_rounds import DONE, EXHAUSTED, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
+from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
@@ -34,6 +37,43 @@ GRAM_BYTES = 1 << 30  # largest float32 Gram that is built unasked
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 EFFORT = (48, 48, 10)  # new atoms in the first round, in later ones; sweeps of coordinate descent
 CHUNK = 240  # queries handled together by one thread
+
+
+_compiling = threading.Lock()
+_compiled = False
+
+
+def _compile_once() -> None:
+    """Load the compiled kernels, or compile them and say so; only a cold cache takes seconds."""
+    global _compiled
+    with _compiling:
+        if _compiled:
+            return
+        _compiled = True
+        text = (
+            "residuum: compiling the exact engine; this happens once per installation and takes some 20 s.\n"
+        )
+        notice = threading.Timer(1.5, sys.stderr.write, [text])
+        notice.daemon = True
+        notice.start()
+        try:
+            one = np.ones((1, 1))
+            prepared = prepare_atoms(one)
+            job = _Chunk(prepared, _kernel_atoms(prepared, 0.0, 0.0, False)[0], one, np.zeros(1))
+            job.solve(False, (1e-10, 1e-14), (*EFFORT, 10))
+        finally:
+            notice.cancel()
+
+
+def _for_kernels(array: FloatArray) -> FloatArray:
+    """The same memory without its read-only mark, which would make numba compile everything again.
+
+    The kernels never write to the arrays that pass through here.
+    """
+    if array.flags.writeable or array.size == 0:
+        return array
+    memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape)
 
 
 @dataclass(frozen=True)
@@ -82,7 +122,7 @@ def _twins(unit: FloatArray, signed: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _inner_direction(unit: FloatArray, nonzero: np.ndarray) -> FloatArray:
-    """u with x_j'u >= 1 for every non-zero atom: makes a dual point feasible; empty when none was found."""
+    """Direction u with x_j'u >= 1 for every non-zero atom, to make dual points feasible; empty if none."""
     if not nonzero.any():
         return np.empty(0)
     u = unit.mean(axis=0)
@@ -152,7 +192,8 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
         keep = np.concatenate([[True], np.diff(group[preference]) != 0]) if len(shared) else np.empty(0, bool)
         barred[shared[preference][~keep]] = np.inf
     view = rounds.Atoms(
-        prepared.unit, prepared.gram32, weight, weight.astype(np.float32), barred, ridge,
+        _for_kernels(prepared.unit), _for_kernels(prepared.gram32),
+        weight, weight.astype(np.float32), barred, ridge,
         prepared.inner if not signed else np.empty(0),
     )  # fmt: skip
     return view, l1 / (2.0 * largest)
@@ -167,22 +208,21 @@ class _Chunk:
         capacity = min(n_atoms, 128)
         self.state = rounds.State(
             np.zeros((n, capacity), np.int32), np.zeros((n, capacity)),
-            np.zeros(n, np.int32), np.zeros(n), queries.copy(), np.zeros(n, np.int64), np.zeros(n), np.zeros(n),
-            np.full(n, RUNNING, np.int64),
+            np.zeros(n, np.int32), np.zeros(n), queries.copy(),
+            np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.full(n, RUNNING, np.int64),
         )  # fmt: skip
         self.work = rounds.make_work(min(2 * n_atoms, 256), *view.x.shape)
 
     def grow(self, at_least: int = 0) -> None:
         """Double the room for supports and working sets."""
         n_atoms = len(self.view.x)
-        wide = []
+        wide: list[Any] = []
         for old in self.state[:2]:
             new = np.zeros((len(old), min(n_atoms, max(2 * old.shape[1], at_least))), old.dtype)
             new[:, : old.shape[1]] = old
             wide.append(new)
-        self.state = rounds.State(*wide, *self.state[2:])
-        # Atoms of the support may be listed again as new ones.
-        size = min(2 * n_atoms, max(2 * self.work.ints.shape[1], at_least))
+        self.state = self.state._replace(atom=wide[0], value=wide[1])
+        size = min(n_atoms, max(2 * self.work.ints.shape[1], at_least))
         self.work = rounds.make_work(size, *self.view.x.shape)
 
     def run(self, mode: int, rows: np.ndarray, prices: FloatArray, *options: Any) -> None:
@@ -201,7 +241,7 @@ class _Chunk:
         """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
         state, signed = self.state, options[0]
         most = int(np.diff(x0.indptr).max(initial=0))
-        if most > state.index.shape[1]:
+        if most > state.atom.shape[1]:
             self.grow(most)
             state = self.state
         for i in range(len(self.queries)):
@@ -213,7 +253,7 @@ class _Chunk:
             )
             order = np.argsort(index[keep])
             state.size[i] = count = int(keep.sum())
-            state.index[i, :count] = index[keep][order]
+            state.atom[i, :count] = index[keep][order]
             state.value[i, :count] = value[keep][order]
         warm = np.flatnonzero(state.size)
         self.run(WARM, warm, np.zeros((len(warm), len(self.view.x)), np.float32), *options)
@@ -233,12 +273,16 @@ class _Chunk:
         for i in np.flatnonzero(self.state.status != DONE):
             stuck = self.state.status[i] == STUCK
             steps = 3 * len(self.view.x) + 30 if stuck else 0
-            while not finish_carefully(
-                i, self.queries, self.shifts, self.state, self.work, self.view, signed, tols[1], steps
-            ):
-                self.grow()
+            self.finish(int(i), signed, tols[1], steps)
             if stuck and self.state.violation[i] <= tols[0]:
                 self.state.status[i] = DONE
+
+    def finish(self, i: int, signed: bool, vtol: float, steps: int) -> None:
+        """Solve one query carefully in at most ``steps`` pivots, and certify it."""
+        while not finish_carefully(
+            i, self.queries, self.shifts, self.state, self.work, self.view, signed, vtol, steps
+        ):
+            self.grow()
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""
@@ -290,6 +334,8 @@ def solve_active_set(
     Solution
         Codes are a ``scipy.sparse.csr_array``.
     """
+    _compile_once()
+    signed = bool(signed)
     if not isinstance(atoms, PreparedAtoms):
         with_gram = 4 * len(queries) >= len(atoms)
         atoms = prepare_atoms(atoms, gram=gram, build_gram=with_gram)
@@ -320,9 +366,9 @@ def solve_active_set(
 def _result(job: _Chunk, norms: FloatArray) -> tuple:
     """Codes in the caller's scale, as CSR pieces, with their certificate."""
     state = job.state
-    used = np.arange(state.index.shape[1]) < state.size[:, None]
+    used = np.arange(state.atom.shape[1]) < state.size[:, None]
     used[used] = state.value[used] != 0
-    index = state.index[used]
+    index = state.atom[used]
     with np.errstate(over="ignore", under="ignore"):
         value = state.value[used] * np.repeat(norms, used.sum(axis=1)) / job.prepared.norms[index]
     return value, index, used.sum(axis=1), state.n_iter, state.violation, state.gap, state.status == DONE
