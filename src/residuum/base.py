@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Protocol
 
@@ -18,12 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.explanation import Explanation, explain_query
 from residuum.rules import RULES, settle_ties
+from residuum.solvers._threads import run_chunks, thread_count
 from residuum.solvers.base import Solution, stack
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 RULE = StrOptions(set(RULES))
+MIN_ROWS = 128  # fewer rows at a time make poor matrix products
 
 
 class Solver(Protocol):
@@ -32,6 +34,8 @@ class Solver(Protocol):
     # Entries of the codes of one block of queries: large enough for the matrix products, small enough for
     # the cache and for memory, whatever the number of queries.
     block_entries: int
+    # Whether the solver divides the queries among threads itself.
+    has_threads: bool
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query."""
@@ -160,8 +164,7 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
         solution : Solution
             With ``codes, n_iter, violation, gap, converged``.
         """
-        blocks = self._blocks(X)
-        solution = stack([self.solver_.solve(unit, certify=certify) for unit, _, _ in blocks])
+        solution = stack(self._by_blocks(X, lambda unit, *_: self.solver_.solve(unit, certify=certify)))
         self._warn_unconverged(solution.converged)
         return solution
 
@@ -177,11 +180,12 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
         -------
         reconstructions : ndarray of shape (n_queries, n_features)
         """
-        parts = []
-        for unit, scale, norm in self._blocks(X):
+
+        def rebuild(unit: FloatArray, scale: FloatArray, norm: FloatArray) -> FloatArray:
             codes = self.solver_.solve(unit, certify=False).codes
-            parts.append((codes @ self.dictionary_.atoms) * norm[:, None] * scale[:, None])
-        return np.concatenate(parts)
+            return (codes @ self.dictionary_.atoms) * norm[:, None] * scale[:, None]
+
+        return np.concatenate(self._by_blocks(X, rebuild))
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why one query got its label: the atoms that carry it, the class residuals, the certificate.
@@ -204,30 +208,41 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
         ((solution, scores),) = self._coded(query, certify=True)
         return explain_query(self.dictionary_, self.classes_, solution, scores[0], max_atoms=max_atoms)
 
-    def _blocks(self, X: Any) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    def _coded(self, X: Any, *, certify: bool) -> list[tuple[Solution, FloatArray]]:
+        """Solution and class scores of every block of queries."""
+
+        def code(unit: FloatArray, *_: FloatArray) -> tuple[Solution, FloatArray]:
+            solution = self.solver_.solve(unit, certify=certify)
+            return solution, settle_ties(self._class_scores(unit, solution.codes))
+
+        coded = self._by_blocks(X, code)
+        self._warn_unconverged(np.concatenate([solution.converged for solution, _ in coded]))
+        return coded
+
+    def _by_blocks(self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> list[Any]:
+        """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.atoms.dtype)
-        rows = max(128, self.solver_.block_entries // self.dictionary_.n_atoms)
-        n_zero = 0
-        for first in range(0, len(X), rows):
-            unit, scale, norm = unit_rows(X[first : first + rows])
-            n_zero += int(np.count_nonzero(scale == 0))
-            yield unit, scale, norm
-        if n_zero:
-            warnings.warn(
-                f"{n_zero} of {len(X)} queries are zero vectors. Every class ties for them, so they get the "
-                f"first class, {self.classes_[0]!r}.",
-                UserWarning,
-                stacklevel=3,
-            )
+        n_threads = 1 if self.solver_.has_threads else thread_count(None)
+        rows = max(MIN_ROWS, self.solver_.block_entries // self.dictionary_.n_atoms)
+        rows = max(MIN_ROWS, min(rows, -(-len(X) // n_threads)))
+        results: dict[int, Any] = {}
+        zeros: list[int] = []
 
-    def _coded(self, X: Any, *, certify: bool) -> Iterator[tuple[Solution, FloatArray]]:
-        unconverged = []
-        for unit, _, _ in self._blocks(X):
-            solution = self.solver_.solve(unit, certify=certify)
-            unconverged.append(solution.converged)
-            yield solution, settle_ties(self._class_scores(unit, solution.codes))
-        self._warn_unconverged(np.concatenate(unconverged))
+        def run(first: int, stop: int) -> None:
+            unit, scale, norm = unit_rows(X[first:stop])
+            zeros.append(int(np.count_nonzero(scale == 0)))
+            results[first] = work(unit, scale, norm)
+
+        run_chunks(run, len(X), rows, n_threads)
+        if any(zeros):
+            warnings.warn(
+                f"{sum(zeros)} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
+                f"the first class, {self.classes_.tolist()[0]!r}.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return [results[first] for first in sorted(results)]
 
     def _warn_unconverged(self, converged: np.ndarray) -> None:
         if not converged.all():

@@ -51,6 +51,8 @@ METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
     "SoftNRC": lambda seed: SoftNRC(),
 }
 
+COSTS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
 # The same methods with their parameters chosen by 5-fold cross-validation within the training samples.
 SELECTED: dict[str, Callable[[int], ClassifierMixin]] = {
     "NSC": lambda seed: NSCCV(),
@@ -63,7 +65,6 @@ SELECTED: dict[str, Callable[[int], ClassifierMixin]] = {
     "NRC": lambda seed: NRCCV(),
     "SoftNRC": lambda seed: SoftNRCCV(),
 }
-COSTS = [0.1, 1.0, 10.0, 100.0, 1000.0]
 SELECT = {"fixed": METHODS, "cv": SELECTED}
 
 

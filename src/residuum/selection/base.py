@@ -123,8 +123,8 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if isinstance(cv, (int, np.integer)) and smallest < 2:
             labels, counts = np.unique(y, return_counts=True)
             raise ValueError(
-                f"{type(self).__name__} cannot cross-validate: class {labels.tolist()[counts.argmin()]!r} has 1 "
-                "sample. Add samples, drop the class, or pass a splitter as cv."
+                f"{type(self).__name__} cannot cross-validate: class {labels.tolist()[counts.argmin()]!r} "
+                "has 1 sample. Add samples, drop the class, or pass a splitter as cv."
             )
         return list(splitter.split(X, y, groups))
 

@@ -56,6 +56,7 @@ class ADMM:
     """
 
     block_entries = 2**20
+    has_threads = False
 
     def __init__(
         self,

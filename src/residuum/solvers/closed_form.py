@@ -17,6 +17,7 @@ class ClosedForm:
     """
 
     block_entries = 2**20
+    has_threads = False
 
     def __init__(self, problem: CodingProblem, dictionary: Dictionary) -> None:
         if not problem.is_linear or problem.l2 <= 0:

@@ -28,6 +28,7 @@ class ActiveSet:
     """
 
     block_entries = 2**27  # codes are sparse, and the engine divides the queries itself
+    has_threads = True
 
     def __init__(
         self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None

@@ -27,6 +27,7 @@ class Newton:
     """
 
     block_entries = 2**23
+    has_threads = True
 
     def __init__(
         self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
