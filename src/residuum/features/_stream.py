@@ -54,7 +54,7 @@ def as_images(X: Any, owner: str) -> Sequence[Any]:
             X = X.reshape(-1)
         elif X.ndim not in (3, 4):
             raise UsageError(
-                f"{owner} takes a list of image paths or arrays, or one array (n_images, height, width[, 3]). "
+                f"{owner} takes a list of image paths or arrays, or one array (n, height, width[, 3]). "
                 f"Got an array of shape {X.shape} and dtype {X.dtype}."
             )
     elif not isinstance(X, Sequence):

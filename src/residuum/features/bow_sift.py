@@ -1,7 +1,7 @@
 """Bag of visual words on dense SIFT, over a spatial pyramid of 1 + 2 x 2 cells.
 
     w(p) = argmin_k ||sift(p) - codebook_k||^2                   for every patch p of a regular grid
-    h_cell(k) = #{p in cell : w(p) = k}                          cells: whole, top left, top right, bottom l., r.
+    h_cell(k) = #{p in cell : w(p) = k}                          cells: the whole image and its quarters
     feature = (h_whole, h_tl, h_tr, h_bl, h_br) / ||.||_2        5 * n_words numbers
 
 The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik et al. 2006).
@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from residuum.errors import UsageError
+from residuum.features._packages import opencv
 from residuum.features._stream import as_images, in_order, n_threads, progress_bar
 from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image
 
@@ -41,8 +42,7 @@ def grid(side: int, patch: int, stride: int) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def _keypoints(shape: tuple[int, int], patch: int, stride: int) -> tuple[Any, ...]:
-    import cv2
-
+    cv2 = opencv()
     # OpenCV's descriptor has 4 x 4 bins of 3 * size / 2 pixels: this size makes it span one patch. Angle 0:
     # the orientation is not searched for, as is usual for dense descriptors.
     size = patch / 6
@@ -59,19 +59,16 @@ def _cells(shape: tuple[int, int], patch: int, stride: int) -> npt.NDArray[np.in
 
 def dense_sift(grey: Pixels, patch: int = 16, stride: int = 8) -> npt.NDArray[np.float32]:
     """SIFT descriptors of all patches of an 8-bit grey image, row by row: (n_patches, 128)."""
-    import cv2
-
     # Smoothing in proportion to the bins, sigma = bin / 6, as VLFeat's PHOW does; OpenCV's default blurs as
     # much as half a bin. One layer per octave is the least that OpenCV builds.
-    extractor = cv2.SIFT_create(nOctaveLayers=1, sigma=max(patch / 24, 0.51))
+    extractor = opencv().SIFT_create(nOctaveLayers=1, sigma=max(patch / 24, 0.51))
     return extractor.compute(grey, _keypoints(grey.shape, patch, stride))[1]
 
 
 @contextmanager
 def _own_threads() -> Iterator[None]:
     """Images are shared out to threads here, so OpenCV and BLAS must not start their own."""
-    import cv2
-
+    cv2 = opencv()
     before = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
@@ -84,9 +81,9 @@ def _own_threads() -> Iterator[None]:
 class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Histograms of visual words (dense SIFT, k-means codebook) over a two-level spatial pyramid.
 
-    With the defaults these are the BOW-SIFT features of the paper: 16 x 16 patches every 8 pixels, 1024 words,
-    1 + 2 x 2 cells, 5,120 numbers of unit l2 norm. X is a list of images (paths or pixel arrays), not a
-    matrix of numbers; the images are read one by one, so memory does not grow with their number.
+    With the defaults these are the BOW-SIFT features of the paper: 16 x 16 patches every 8 pixels, 1024
+    words, 1 + 2 x 2 cells, 5,120 numbers of unit l2 norm. X is a list of images (paths or pixel arrays), not
+    a matrix of numbers; the images are read one by one, so memory does not grow with their number.
 
     An image is read by the rules of ``residuum.features.images``. Images with a side below `patch` pixels are
     refused.
@@ -103,7 +100,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Longest side of an image in pixels; larger images are shrunk first, smaller ones are left as they are.
         It bounds the time per image and makes patches comparable between cameras. The paper gives none.
     n_samples : int, default=200_000
-        Number of descriptors that the codebook is learned from, drawn evenly from at most 1,000 of the images.
+        Number of descriptors that the codebook is learned from, drawn evenly from at most 1,000 images.
     random_state : int, RandomState instance or None, default=0
         Choice of images and descriptors, and the start of k-means.
     n_jobs : int or None, default=None
@@ -269,7 +266,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         )
         for name, low, high in limits:
             value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
+            if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
                 raise UsageError(
                     f"The '{name}' parameter of BowSift must be an integer from {low} to {high}. "
                     f"Got {value!r} instead."
@@ -290,9 +287,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def nearest(
-    descriptors: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]
-) -> npt.NDArray[np.int64]:
+def nearest(descriptors: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """Index of the nearest word: argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
     # The bias rides along as one more dimension, and a block's scores stay in the cache for the argmax.
     words = np.empty(len(descriptors), dtype=np.int64)

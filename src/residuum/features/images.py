@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.features._packages import pillow
 
 Pixels = npt.NDArray[np.uint8]
 ImageSource = str | os.PathLike[str] | npt.NDArray[Any]
@@ -63,6 +64,7 @@ def read_image(
     *,
     mode: Literal["rgb", "grey"] = "rgb",
     max_side: int | None = None,
+    max_short: int | None = None,
     min_side: int = MIN_SIDE,
     max_pixels: int = MAX_PIXELS,
 ) -> Pixels:
@@ -76,6 +78,8 @@ def read_image(
         Channels of the result. Grey is 0.299 R + 0.587 G + 0.114 B.
     max_side : int or None, default=None
         Longest side of the result; a larger image is shrunk, a smaller one is left as it is.
+    max_short : int or None, default=None
+        The same for the shortest side.
     min_side : int, default=16
         Shortest side that is accepted, measured after shrinking.
     max_pixels : int, default=80_000_000
@@ -90,14 +94,13 @@ def read_image(
     ImageError
         When the file is refused.
     """
-    from PIL import Image
-
+    Image = pillow()
     if isinstance(source, np.ndarray):
         where, picture = "an array", Image.fromarray(_checked_pixels(source))
-        picture = _shrunk(picture, max_side)
+        picture = _resized(picture, _fitted(picture.size, max_side, max_short))
     elif isinstance(source, (str, os.PathLike)):
         where = os.fspath(source)
-        picture = _decoded(Path(source), max_side, max_pixels)
+        picture = _decoded(Path(source), max_side, max_short, max_pixels)
     else:
         raise UsageError(
             f"An image must be a path or an array of pixels. Got {type(source).__name__} instead."
@@ -112,8 +115,7 @@ def read_image(
 
 def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
-    from PIL import Image
-
+    Image = pillow()
     _check_regular(path)
     try:
         with Image.open(path, formats=FORMATS) as picture:
@@ -122,9 +124,8 @@ def image_header(path: Path) -> tuple[int, int]:
         raise _refusal(path, error) from error
 
 
-def _decoded(path: Path, max_side: int | None, max_pixels: int) -> Any:
-    from PIL import Image
-
+def _decoded(path: Path, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
+    Image = pillow()
     _check_regular(path)
     try:
         with Image.open(path, formats=FORMATS) as picture:
@@ -133,12 +134,14 @@ def _decoded(path: Path, max_side: int | None, max_pixels: int) -> Any:
                     str(path),
                     f"too large: {picture.width} x {picture.height} pixels, at most {max_pixels} are read",
                 )
-            if max_side is not None and max(picture.size) > max_side:
+            width, height = _fitted(picture.size, max_side, max_short)
+            if width < picture.width or height < picture.height:
                 # JPEG decodes at 1/2, 1/4 or 1/8 for a fraction of the work; twice the target keeps detail.
-                picture.draft(None, _fitted(picture.size, 2 * max_side))
+                picture.draft(None, (2 * width, 2 * height))
             picture.load()
-            upright = _oriented(picture)
-            return _shrunk(_eight_bit(path, upright), max_side)
+            upright = _eight_bit(path, _oriented(picture))
+            turned = upright.size != picture.size and upright.size == picture.size[::-1]
+            return _resized(upright, (height, width) if turned else (width, height))
     except ImageError:
         raise
     except Exception as error:  # decoders raise nearly anything on damaged bytes
@@ -180,8 +183,7 @@ def _oriented(picture: Any) -> Any:
 
 def _eight_bit(path: Path, picture: Any) -> Any:
     """RGB or grey with 8 bits per channel."""
-    from PIL import Image
-
+    Image = pillow()
     if picture.mode in _SIXTEEN_BIT or picture.mode == "I":
         values = np.asarray(picture).astype(np.int64)
         if values.size and (values.min() < 0 or values.max() > 65535):
@@ -199,17 +201,21 @@ def _eight_bit(path: Path, picture: Any) -> Any:
     return Image.alpha_composite(white, layered).convert("RGB")
 
 
-def _fitted(size: tuple[int, int], max_side: int) -> tuple[int, int]:
-    ratio = max_side / max(size)
+def _fitted(size: tuple[int, int], max_side: int | None, max_short: int | None) -> tuple[int, int]:
+    """Size of an image after shrinking, with its proportions kept."""
+    ratio = min(1.0, (max_side or max(size)) / max(size), (max_short or min(size)) / min(size))
     return (max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio)))
 
 
-def _shrunk(picture: Any, max_side: int | None) -> Any:
-    from PIL import Image
+def _resized(picture: Any, size: tuple[int, int]) -> Any:
+    Image = pillow()
+    return picture if picture.size == size else picture.resize(size, Image.Resampling.BICUBIC)
 
-    if max_side is None or max(picture.size) <= max_side:
-        return picture
-    return picture.resize(_fitted(picture.size, max_side), Image.Resampling.BICUBIC)
+
+def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """Pixels brought to (height, width), averaged where they shrink."""
+    Image = pillow()
+    return np.asarray(_resized(Image.fromarray(pixels), (size[1], size[0])))
 
 
 def _checked_pixels(pixels: npt.NDArray[Any]) -> Pixels:
