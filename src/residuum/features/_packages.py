@@ -22,7 +22,7 @@ def package(name: str, command: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(
-            f"The package '{name}' is needed here and cannot be imported ({error}). Install it with: {command}"
+            f"The package '{name}' is needed here and cannot be imported ({error}). Install it: {command}"
         ) from error
 
 
