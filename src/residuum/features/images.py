@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,20 +116,18 @@ def read_image(
 
 def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
-    Image = pillow()
     _check_regular(path)
     try:
-        with Image.open(path, formats=FORMATS) as picture:
+        with pillow().open(path, formats=_formats()) as picture:
             return (int(picture.width), int(picture.height))
     except Exception as error:
         raise _refusal(path, error) from error
 
 
 def _decoded(path: Path, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
-    Image = pillow()
     _check_regular(path)
     try:
-        with Image.open(path, formats=FORMATS) as picture:
+        with pillow().open(path, formats=_formats()) as picture:
             if picture.width * picture.height > max_pixels:
                 raise ImageError(
                     str(path),
@@ -146,6 +145,13 @@ def _decoded(path: Path, max_side: int | None, max_short: int | None, max_pixels
         raise
     except Exception as error:  # decoders raise nearly anything on damaged bytes
         raise _refusal(path, error) from error
+
+
+@lru_cache
+def _formats() -> tuple[str, ...]:
+    image = pillow()
+    image.init()
+    return tuple(name for name in FORMATS if name in image.OPEN)  # WEBP is missing from some builds
 
 
 def _check_regular(path: Path) -> None:
