@@ -16,7 +16,7 @@ cv2 = pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python
 PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
 
 from residuum.features import BowSift, ImageError  # noqa: E402
-from residuum.features.bow_sift import dense_sift, grid, nearest  # noqa: E402
+from residuum.features.bow_sift import NearestWord, dense_sift, grid  # noqa: E402
 from residuum.features.images import read_image  # noqa: E402
 
 
@@ -64,7 +64,9 @@ def test_paper_setting_has_5120_features() -> None:
     assert len(dense_sift(images[0][:, :, 0])) == 31 * 47
 
 
-@pytest.mark.parametrize(("side", "first", "n"), [(16, 8, 1), (23, 11, 1), (24, 8, 2), (31, 11, 2), (256, 8, 31)])
+@pytest.mark.parametrize(
+    ("side", "first", "n"), [(16, 8, 1), (23, 11, 1), (24, 8, 2), (31, 11, 2), (256, 8, 31)]
+)
 def test_grid_fits_and_is_centred(side: int, first: int, n: int) -> None:
     centres = grid(side, 16, 8)
     assert (centres[0], len(centres)) == (first, n)
@@ -86,7 +88,7 @@ def test_nearest_vs_distances() -> None:
     rng = np.random.default_rng(0)
     points, words = (rng.uniform(0, 255, (n, 128)).astype(np.float32) for n in (700, 37))
     distances = ((points[:, None].astype(float) - words[None]) ** 2).sum(axis=2)
-    np.testing.assert_array_equal(nearest(points, words), distances.argmin(axis=1))
+    np.testing.assert_array_equal(NearestWord(words)(points), distances.argmin(axis=1))
 
 
 def test_threads_order_and_company_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -72,7 +71,7 @@ def test_features_labels_paths(photos: Path, tmp_path: Path) -> None:
         assert path.startswith(label + "/")
         np.testing.assert_allclose(row, np.asarray(PIL.open(photos / path)).mean(axis=(0, 1)), rtol=1e-5)
     assert loaded.extractor["name"] == "Means"
-    assert sorted(os.listdir(tmp_path)) == ["cache", "f.npz", "photos"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "f.npz", "photos"]
 
 
 def test_second_run_computes_nothing_and_writes_the_same_file(photos: Path, tmp_path: Path) -> None:
@@ -240,6 +239,9 @@ def test_command_refuses_wrong_usage(photos: Path, tmp_path: Path) -> None:
     assert run(photos, "--jobs", 0).exit_code == 2
     assert run(photos, "--weights", "x.pth").exit_code == 2
     assert run().exit_code == 2
-    for arguments in ((tmp_path / "absent",), (photos, "--with", "vgg19", "--weights", tmp_path / "absent.pth")):
+    for arguments in (
+        (tmp_path / "absent",),
+        (photos, "--with", "vgg19", "--weights", tmp_path / "absent.pth"),
+    ):
         result = run(*arguments, "--out", tmp_path / "f.npz", "--quiet")
         assert getattr(result.exception, "exit_code", None) == 3

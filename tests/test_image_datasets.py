@@ -54,12 +54,16 @@ def spread(total: int, classes: int) -> list[int]:
     return [total // classes + (k < total % classes) for k in range(classes)]
 
 
-def write_flowers102(home: Path, per_part: tuple[int, int, int] = (1020, 1020, 6149), classes: int = 102) -> None:
+def write_flowers102(
+    home: Path, per_part: tuple[int, int, int] = (1020, 1020, 6149), classes: int = 102
+) -> None:
     tree = Tree(home / "flowers102")
     total = sum(per_part)
     order = np.random.default_rng(0).permutation(total) + 1
     tree.images("jpg", [f"image_{n:05d}.jpg" for n in range(1, total + 1)])
-    savemat(tree.folder / "imagelabels.mat", {"labels": (np.arange(total) % classes + 1).astype(np.uint8)[None]})
+    savemat(
+        tree.folder / "imagelabels.mat", {"labels": (np.arange(total) % classes + 1).astype(np.uint8)[None]}
+    )
     ends = np.cumsum(per_part)
     parts = zip(("trnid", "valid", "tstid"), np.split(order, ends[:-1]))
     savemat(tree.folder / "setid.mat", {name: ids.astype(np.uint16)[None] for name, ids in parts})
@@ -207,7 +211,7 @@ def test_flowers_parts(home: Path) -> None:
     assert {number[path] for path in small.train_paths} == set(sets["trnid"].ravel().tolist())
     assert len(small.test_paths) == 7169
     for bad in ((), ("train", "val", "test"), ("training",)):
-        with pytest.raises(UsageError, match="'train_parts'.*test, train, val"):
+        with pytest.raises(UsageError, match=r"'train_parts'.*test, train, val"):
             load_images("flowers102", data_home=home, train_parts=bad)
 
 
@@ -235,7 +239,9 @@ def test_missing_images_are_named_unless_a_subset_is_meant(name: str, home: Path
             with pytest.raises(DataFormatError, match=r"images: expected 29780 or 29781, got 29770"):
                 load_images(name, data_home=home)
         else:
-            with pytest.raises(DataFormatError, match=rf"10 of {len(whole.paths)} images are missing") as caught:
+            with pytest.raises(
+                DataFormatError, match=rf"10 of {len(whole.paths)} images are missing"
+            ) as caught:
                 load_images(name, data_home=home)
             assert str(victims[0]) in str(caught.value)
         part = load_images(name, data_home=home, subset=True)
@@ -248,7 +254,9 @@ def test_missing_images_are_named_unless_a_subset_is_meant(name: str, home: Path
 
 def test_wrong_counts_are_named(home: Path, tmp_path: Path) -> None:
     write_flowers102(tmp_path, (1020, 1000, 6169))
-    with pytest.raises(DataFormatError, match=r"part 'val': expected 1020, got 1000.*part 'test': expected 6149"):
+    with pytest.raises(
+        DataFormatError, match=r"part 'val': expected 1020, got 1000.*part 'test': expected 6149"
+    ):
         load_images("flowers102", data_home=tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import subprocess
 import sys
@@ -128,10 +129,8 @@ def test_damaged_bytes_never_crash(ugly: tuple[Path, dict[str, str | None]], tmp
     for _ in range(data.draw(st.integers(1, 6))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     (tmp_path / "a.jpg").write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
-    try:
+    with contextlib.suppress(ImageError):  # anything else is a failure
         assert read_image(tmp_path / "a.jpg").ndim == 3
-    except ImageError as error:
-        assert error.reason
 
 
 def test_importing_the_features_loads_no_image_library() -> None:

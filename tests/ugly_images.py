@@ -28,7 +28,12 @@ def png_header(width: int, height: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0"))
+        + chunk(b"IEND", b"")
+    )
 
 
 def write_ugly(folder: Path) -> dict[str, str | None]:
@@ -77,7 +82,9 @@ def write_ugly(folder: Path) -> dict[str, str | None]:
     add("empty.jpg", "empty").write_bytes(b"")
     add("notes.txt", "not an image").write_text("no image\n")
     add("page.svg", "not an image").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    add("program.eps", "not an image").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n")
+    add("program.eps", "not an image").write_text(
+        "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n"
+    )
     if hasattr(os, "mkfifo"):
         os.mkfifo(add("pipe.jpg", "not a regular file"))
     (folder / "dangling.jpg").symlink_to(folder / "nowhere")

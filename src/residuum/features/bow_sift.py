@@ -10,9 +10,10 @@ The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik e
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral
 from typing import Any
 
@@ -30,7 +31,7 @@ from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_im
 
 N_CELLS = 5
 _FIT_IMAGES = 1000
-_BLOCK = 256
+_BLOCK = 128
 
 
 def grid(side: int, patch: int, stride: int) -> npt.NDArray[np.int64]:
@@ -40,7 +41,7 @@ def grid(side: int, patch: int, stride: int) -> npt.NDArray[np.int64]:
     return left_over // 2 + patch // 2 + stride * np.arange(n)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _keypoints(shape: tuple[int, int], patch: int, stride: int) -> tuple[Any, ...]:
     cv2 = opencv()
     # OpenCV's descriptor has 4 x 4 bins of 3 * size / 2 pixels: this size makes it span one patch. Angle 0:
@@ -50,7 +51,7 @@ def _keypoints(shape: tuple[int, int], patch: int, stride: int) -> tuple[Any, ..
     return tuple(cv2.KeyPoint(float(x), float(y), size, 0.0, 0.0, 0) for y in rows for x in columns)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _cells(shape: tuple[int, int], patch: int, stride: int) -> npt.NDArray[np.int64]:
     """Which of the 2 x 2 cells each patch lies in."""
     below, right = (grid(side, patch, stride) >= side / 2 for side in shape)
@@ -211,8 +212,9 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         images = as_images(X, "BowSift")
         features = np.empty((len(images), self._n_features_out), dtype=np.float32)
+        encode = partial(self._encode, nearest=NearestWord(self.codebook_))
         with _own_threads(), progress_bar("BOW-SIFT", len(images), self.verbose) as advance:
-            for i, row in enumerate(in_order(self._encode, images, n_threads(self.n_jobs))):
+            for i, row in enumerate(in_order(encode, images, n_threads(self.n_jobs))):
                 features[i] = row
                 advance(1)
         return features
@@ -247,9 +249,9 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _describe(self, source: ImageSource) -> npt.NDArray[np.float32]:
         return dense_sift(self.read(source), self.patch, self.stride)
 
-    def _encode(self, source: ImageSource) -> npt.NDArray[np.float32]:
+    def _encode(self, source: ImageSource, nearest: NearestWord) -> npt.NDArray[np.float32]:
         grey = self.read(source)
-        words = nearest(dense_sift(grey, self.patch, self.stride), self.codebook_)
+        words = nearest(dense_sift(grey, self.patch, self.stride))
         cells = _cells(grey.shape, self.patch, self.stride)
         n_words = len(self.codebook_)
         quarters = np.bincount(cells * n_words + words, minlength=4 * n_words)
@@ -287,14 +289,25 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def nearest(descriptors: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+class NearestWord:
     """Index of the nearest word: argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
-    # The bias rides along as one more dimension, and a block's scores stay in the cache for the argmax.
-    words = np.empty(len(descriptors), dtype=np.int64)
-    weights = np.vstack([codebook.T, -0.5 * np.einsum("kd,kd->k", codebook, codebook)])  # (129, n_words)
-    ones = np.ones((len(descriptors), 1), dtype=np.float32)
-    extended = np.hstack([descriptors, ones])
-    for start in range(0, len(descriptors), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        (extended[block] @ weights).argmax(axis=1, out=words[block])
-    return words
+
+    def __init__(self, codebook: npt.NDArray[np.float32]) -> None:
+        bias = -0.5 * np.einsum("kd,kd->k", codebook, codebook)
+        self.scorer = np.vstack([codebook.T, bias])  # (129, n_words), for rows (d, 1)
+        self.local = threading.local()
+
+    def __call__(self, descriptors: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        """Words of descriptors (n, 128)."""
+        if not hasattr(self.local, "scores"):
+            # Memory of its own for each thread: asked for anew, its pages cost more than the arithmetic.
+            self.local.scores = np.empty((_BLOCK, self.scorer.shape[1]), dtype=np.float32)
+            self.local.rows = np.ones((_BLOCK, len(self.scorer)), dtype=np.float32)
+        words = np.empty(len(descriptors), dtype=np.int64)
+        for start in range(0, len(descriptors), _BLOCK):  # a block's scores stay in the cache
+            block = descriptors[start : start + _BLOCK]
+            rows = self.local.rows[: len(block)]
+            rows[:, :-1] = block
+            scores = np.matmul(rows, self.scorer, out=self.local.scores[: len(block)])
+            scores.argmax(axis=1, out=words[start : start + _BLOCK])
+        return words

@@ -240,10 +240,11 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Sum of the activations over all locations, and their number: (n, h, w, 3) -> (n, n_features)."""
         torch = load_torch()
         mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._normalisation())
-        images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)  # (n, h, w, 3)
-        images = (images.float() - torch.from_numpy(mean).to(self.device)) / torch.from_numpy(std).to(self.device)
-        output = self.model_(images.permute(0, 3, 1, 2))
-        output = torch.as_tensor(output)
+        images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
+        images = images.float()  # (n, h, w, 3)
+        images -= torch.from_numpy(mean).to(self.device)
+        images /= torch.from_numpy(std).to(self.device)
+        output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
         if output.ndim not in (2, 4) or len(output) != len(pixels):
             raise UsageError(
                 "The network of CNNFeatures must return a tensor (n, n_features) or (n, n_features, h, w). "

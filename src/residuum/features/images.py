@@ -101,7 +101,7 @@ def read_image(
         picture = _resized(picture, _fitted(picture.size, max_side, max_short))
     elif isinstance(source, (str, os.PathLike)):
         where = os.fspath(source)
-        picture = _decoded(Path(source), max_side, max_short, max_pixels)
+        picture = _decoded(Path(source), mode == "grey", max_side, max_short, max_pixels)
     else:
         raise UsageError(
             f"An image must be a path or an array of pixels. Got {type(source).__name__} instead."
@@ -124,7 +124,7 @@ def image_header(path: Path) -> tuple[int, int]:
         raise _refusal(path, error) from error
 
 
-def _decoded(path: Path, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
+def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
     _check_regular(path)
     try:
         with pillow().open(path, formats=_formats()) as picture:
@@ -134,9 +134,10 @@ def _decoded(path: Path, max_side: int | None, max_short: int | None, max_pixels
                     f"too large: {picture.width} x {picture.height} pixels, at most {max_pixels} are read",
                 )
             width, height = _fitted(picture.size, max_side, max_short)
-            if width < picture.width or height < picture.height:
-                # JPEG decodes at 1/2, 1/4 or 1/8 for a fraction of the work; twice the target keeps detail.
-                picture.draft(None, (2 * width, 2 * height))
+            # JPEG decodes its grey channel alone, or at 1/2, 1/4 or 1/8, for a fraction of the work; twice
+            # the target keeps detail. Other formats ignore this.
+            shrinks = width < picture.width or height < picture.height
+            picture.draft("L" if grey else None, (2 * width, 2 * height) if shrinks else picture.size)
             picture.load()
             upright = _eight_bit(path, _oriented(picture))
             turned = upright.size != picture.size and upright.size == picture.size[::-1]
