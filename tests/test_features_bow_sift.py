@@ -192,6 +192,10 @@ def test_real_birds_are_told_apart(data_home: Path) -> None:
         pytest.skip("no copy of cub200, nor a part of it, in RESIDUUM_DATA")
     chosen = [i for label in (1, 10, 17, 29, 47) for i in np.flatnonzero(birds.labels == label)[:16]]
     features = BowSift(n_words=100, n_samples=10_000).fit_transform([birds.paths[i] for i in chosen])
-    similar = features @ features.T - 2 * np.eye(len(chosen))
     labels = birds.labels[chosen]
-    assert (labels[similar.argmax(axis=1)] == labels).mean() > 0.4  # chance is 0.2
+    pairs = np.triu_indices(len(chosen), 1)
+    similarity, same = (features @ features.T)[pairs], (labels[:, None] == labels)[pairs]
+    # Chance that a pair of one species is more alike than a pair of two. Nearest neighbours of so few images
+    # say little: their accuracy moves by 8 points with the seed of k-means, this by less than 1.
+    ranks = similarity.argsort().argsort()
+    assert (ranks[same].mean() - (same.sum() - 1) / 2) / (~same).sum() > 0.58  # no skill is 0.5
