@@ -4,9 +4,9 @@
 
 Both sides start from the same files, use the same number of threads, and take turns, so that a busy machine
 slows both; the best of the repeats counts. Bare SIFT: cv2.imread as grey and cv2.SIFT.compute on the same
-grid, OpenCV's own threads off, images shared over as many threads as BowSift has; once with the settings of BowSift
-(one layer per octave) and once with OpenCV's defaults. Bare torch: the images are already in memory as
-normalised float32 batches, and only the network runs.
+grid, OpenCV's own threads off, images shared over as many threads as BowSift has; once with the settings of
+BowSift (one layer per octave) and once with OpenCV's defaults. Bare torch: the images are already in memory
+as normalised float32 batches, and only the network runs.
 """
 
 from __future__ import annotations
