@@ -133,7 +133,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.model_ = self.network.to(self.device) if hasattr(self.network, "to") else self.network
             side = 224 if self._side() == "whole" else int(self._side())
             with self._quiet_torch():
-                self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8))[0].shape[1]
+                self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -218,7 +218,6 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _pooled(self, batch: list[list[Pixels]]) -> npt.NDArray[np.float32]:
         totals = np.zeros((len(batch), self._n_features_out))
-        n_locations = np.zeros((len(batch), 1))
         for scale in range(len(batch[0])):
             groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
             for i, images in enumerate(batch):
@@ -227,17 +226,15 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 at_once = max(1, _PIXELS_AT_ONCE // (shape[0] * shape[1]))
                 for start in range(0, len(members), at_once):
                     rows = members[start : start + at_once]
-                    values, n = self._forward(np.stack([batch[i][scale] for i in rows]))
-                    totals[rows] += values
-                    n_locations[rows] += n
+                    totals[rows] += self._forward(np.stack([batch[i][scale] for i in rows]))
         if not np.isfinite(totals).all():
             raise DataError(f"The network {self._title()} gave NaN or infinity. Check its weights.")
-        mean = totals / n_locations
-        norms = np.linalg.norm(mean, axis=1, keepdims=True)
-        return (mean / np.where(norms > 0, norms, 1)).astype(np.float32)
+        # The sum over all locations and their average differ by a number that the norm removes.
+        norms = np.linalg.norm(totals, axis=1, keepdims=True)
+        return (totals / np.where(norms > 0, norms, 1)).astype(np.float32)
 
-    def _forward(self, pixels: Pixels) -> tuple[npt.NDArray[np.float64], int]:
-        """Sum of the activations over all locations, and their number: (n, h, w, 3) -> (n, n_features)."""
+    def _forward(self, pixels: Pixels) -> npt.NDArray[np.float64]:
+        """Sum of the activations over all locations: (n, h, w, 3) -> (n, n_features)."""
         torch = load_torch()
         mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._normalisation())
         images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
@@ -250,9 +247,8 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 "The network of CNNFeatures must return a tensor (n, n_features) or (n, n_features, h, w). "
                 f"Got {tuple(output.shape)} for {len(pixels)} images."
             )
-        n = output.shape[2] * output.shape[3] if output.ndim == 4 else 1
         summed = output.sum(dim=(2, 3)) if output.ndim == 4 else output
-        return summed.float().cpu().numpy().astype(np.float64), n
+        return summed.float().cpu().numpy().astype(np.float64)
 
     @contextmanager
     def _quiet_torch(self) -> Iterator[None]:
