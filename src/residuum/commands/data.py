@@ -28,6 +28,12 @@ def _json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")(function)
 
 
+def _subset_option(function: F) -> F:
+    return click.option(
+        "--subset", is_flag=True, help="Accept a part of a set of photographs, such as CUB's first classes."
+    )(function)
+
+
 def _checked_names(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Reject unknown names as wrong usage (exit code 2); none given means all."""
     from residuum.datasets import DATASETS
@@ -83,14 +89,15 @@ def list_command(as_json: bool) -> None:
 @data.command("status")
 @_names_argument
 @_home_option
+@_subset_option
 @_json_option
-def status_command(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
     """Say which data sets are in the data home (exit code 3 if a named one is not)."""
     from residuum.datasets import DATASETS, data_home
     from residuum.datasets.store import status
 
     home = data_home(data)
-    rows = [status(DATASETS[name], home) for name in names or DATASETS]
+    rows = [status(DATASETS[name], home, subset=subset) for name in names or DATASETS]
     if as_json:
         _print_json({"home": str(home), "datasets": rows})
     else:
@@ -169,19 +176,20 @@ def import_command(name: str, path: Path, data: Path | None, force: bool) -> Non
 @data.command("verify")
 @_names_argument
 @_home_option
+@_subset_option
 @_json_option
-def verify_command(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+def verify_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
     """Check checksums and counts of the data sets that are there (exit code 3 if one is not right)."""
     from residuum.datasets import DATASETS, data_home
     from residuum.datasets.store import status, verify
     from residuum.errors import DataError
 
     home = data_home(data)
-    chosen = names or [name for name in DATASETS if status(DATASETS[name], home)["present"]]
+    chosen = names or [name for name in DATASETS if status(DATASETS[name], home, subset=subset)["present"]]
     reports: list[dict[str, Any]] = []
     for name in chosen:
         try:
-            reports.append({**verify(DATASETS[name], home), "ok": True})
+            reports.append({**verify(DATASETS[name], home, subset=subset), "ok": True})
         except DataError as error:
             reports.append({"name": name, "ok": False, "error": str(error)})
     if as_json:
@@ -191,11 +199,11 @@ def verify_command(names: tuple[str, ...], data: Path | None, as_json: bool) -> 
             if not report["ok"]:
                 click.echo(f"{report['name']}: FAILED: {report['error']}")
             for copy in report.get("copies", ()):
-                shape = "x".join(map(str, copy["image_shape"]))
+                kind = copy["image_shape"] and "samples of " + "x".join(map(str, copy["image_shape"]))
                 hashes = f", checksums of {', '.join(copy['checksums'])}" if copy["checksums"] else ""
                 click.echo(
-                    f"{report['name']}: ok, {copy['samples']} samples of {shape}, {copy['classes']} classes"
-                    f"{hashes}, {copy['source']}"
+                    f"{report['name']}: ok, {copy['samples']} {kind or 'photographs'}, "
+                    f"{copy['classes']} classes{hashes}, {copy['source']}"
                 )
     if not all(report["ok"] for report in reports):
         click.get_current_context().exit(3)

@@ -6,13 +6,21 @@ To add a data set: one file that declares a `DataSet`, and one line in `DATASETS
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
+from residuum.datasets.aircraft import AIRCRAFT
 from residuum.datasets.ar import AR
 from residuum.datasets.base import DataSet, Expected, RemoteFile, Samples, Source
+from residuum.datasets.caltech256 import CALTECH256
+from residuum.datasets.cars import CARS
+from residuum.datasets.cub200 import CUB200
 from residuum.datasets.digits import DIGITS
 from residuum.datasets.extended_yale_b import EXTENDED_YALE_B
+from residuum.datasets.flowers102 import FLOWERS102
 from residuum.datasets.home import data_home
 from residuum.datasets.mnist import MNIST
+from residuum.datasets.photos import ImageSamples
+from residuum.datasets.stanford40 import STANFORD40
 from residuum.datasets.store import load
 from residuum.datasets.usps import USPS
 from residuum.errors import UsageError
@@ -21,12 +29,14 @@ __all__ = [
     "DATASETS",
     "DataSet",
     "Expected",
+    "ImageSamples",
     "RemoteFile",
     "Samples",
     "Source",
     "data_home",
     "get_dataset",
     "load_dataset",
+    "load_images",
 ]
 
 DATASETS: dict[str, DataSet] = {
@@ -35,6 +45,12 @@ DATASETS: dict[str, DataSet] = {
     "mnist": MNIST,
     "extended_yale_b": EXTENDED_YALE_B,
     "ar": AR,
+    "stanford40": STANFORD40,
+    "caltech256": CALTECH256,
+    "cub200": CUB200,
+    "flowers102": FLOWERS102,
+    "aircraft": AIRCRAFT,
+    "cars": CARS,
 }
 
 
@@ -81,7 +97,59 @@ def load_dataset(
     >>> digits.images.shape, digits.n_classes
     ((1797, 8, 8), 10)
     """
-    return load(get_dataset(name), _home(data_home), image_shape)
+    samples = load(get_dataset(name), _home(data_home), image_shape)
+    if isinstance(samples, ImageSamples):
+        raise UsageError(
+            f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
+        )
+    return samples
+
+
+def load_images(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    subset: bool = False,
+    train_parts: Sequence[str] | None = None,
+) -> ImageSamples:
+    """Load a data set of photographs from a copy on this machine: paths, labels and the official split.
+
+    Parameters
+    ----------
+    name : {"stanford40", "caltech256", "cub200", "flowers102", "aircraft", "cars"}
+        Which data set.
+    data_home : path, optional
+        Folder of the data sets; else the variable RESIDUUM_DATA, else the cache folder of the platform.
+    subset : bool, default=False
+        Accept a part of the data set: images that are listed but missing are dropped, and counts are not
+        compared with those of the whole.
+    train_parts : sequence of {"train", "val", "test"}, optional
+        Which of the owner's parts train; all others test. Default: "train" and, for "flowers102" and
+        "aircraft", also "val".
+
+    Returns
+    -------
+    ImageSamples
+        Paths of the images, labels, parts and names of the classes.
+
+    Raises
+    ------
+    residuum.errors.DataNotFoundError
+        When there is no copy. The message says where it was looked for, how to get one and its layout.
+    residuum.errors.DataFormatError
+        When a list is damaged, images are missing, or counts are not those of the data set.
+
+    Examples
+    --------
+    >>> from residuum.datasets import load_images
+    >>> birds = load_images("cub200")                 # doctest: +SKIP
+    >>> len(birds.train_paths), len(birds.test_paths) # doctest: +SKIP
+    (5994, 5794)
+    """
+    samples = load(get_dataset(name), _home(data_home), subset=subset)
+    if not isinstance(samples, ImageSamples):
+        raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
+    return samples if train_parts is None else samples.with_train_parts(train_parts)
 
 
 _home = data_home

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, DataFormatError
+
+if TYPE_CHECKING:
+    from residuum.datasets.photos import ImageSamples
 
 Array = npt.NDArray[Any]
 
@@ -42,6 +45,7 @@ class Expected:
     image_shapes: tuple[tuple[int, int], ...] | None = None
     train_counts: tuple[int, ...] | None = None
     test_counts: tuple[int, ...] | None = None
+    parts: tuple[tuple[str, int], ...] = ()  # images in each of the owner's parts, for sets of photographs
 
 
 @dataclass(frozen=True)
@@ -128,14 +132,15 @@ def joined(name: str, train: tuple[Array, Array], test: tuple[Array, Array], **r
 class Source:
     """One way in: which files or folders make it up, and how they are read.
 
-    `names` holds one tuple per required entry, with the accepted spellings, preferred first.
+    `names` holds one tuple per required entry, with the accepted spellings, preferred first; a name that ends
+    in a slash is a folder.
     `find` replaces the search by name where the entry is a folder recognised by its content.
     """
 
     kind: str
     layout: str
     names: tuple[tuple[str, ...], ...]
-    read: Callable[[tuple[Path, ...], tuple[int, int] | None], Samples]
+    read: Callable[[tuple[Path, ...], tuple[int, int] | None], Samples | ImageSamples]
     find: Callable[[Path], tuple[Path, ...] | None] | None = None
 
     def spellings(self, image_shape: tuple[int, int] | None) -> tuple[tuple[str, ...], ...]:
@@ -163,12 +168,16 @@ class Source:
         present: list[Path] = []
         missing: list[str] = []
         for options in names:
-            path = next((folder / name for name in options if (folder / name).is_file()), None)
+            path = next((folder / name for name in options if _is_there(folder, name)), None)
             if path is None:
                 missing.append(options[0])
             else:
                 present.append(path)
         return tuple(present), tuple(missing)
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    return (folder / name).is_dir() if name.endswith("/") else (folder / name).is_file()
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,7 @@ class DataSet:
     how_to_get: str = ""
     image_shape: tuple[int, int] | None = None  # the default where the caller may choose the size
     other_shapes: tuple[tuple[int, int], ...] = ()  # further sizes that prepared copies come in
+    subset_sources: tuple[Source, ...] = ()  # further ways in when a part of the set is asked for
 
 
 def check_counts(samples: Samples, expected: Expected) -> None:

@@ -7,14 +7,24 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from residuum.datasets.base import DataSet, Samples, Source
-from residuum.datasets.store import Located, Shape, move, read_in_its_size, read_located, unpack
+from residuum.datasets.base import DataSet, Source
+from residuum.datasets.photos import ImageSamples
+from residuum.datasets.store import (
+    Loaded,
+    Located,
+    Shape,
+    load,
+    move,
+    read_in_its_size,
+    read_located,
+    unpack,
+)
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 
 
-def import_copy(dataset: DataSet, path: Path, home: Path, *, force: bool = False) -> Samples:
+def import_copy(dataset: DataSet, path: Path, home: Path, *, force: bool = False) -> Loaded:
     """Copy `path` into the data home after it has been recognised and read in full.
 
     Parameters
@@ -30,7 +40,7 @@ def import_copy(dataset: DataSet, path: Path, home: Path, *, force: bool = False
 
     Returns
     -------
-    Samples
+    Samples or ImageSamples
         The data set as read from the copy.
     """
     if dataset.access == "bundled":
@@ -54,10 +64,11 @@ def import_copy(dataset: DataSet, path: Path, home: Path, *, force: bool = False
         if isinstance(error, DataError):
             raise
         raise DataError(f"Cannot copy {path} to {target}: {error.strerror or error}.") from error
-    return samples
+    # Photographs stay on disk: their paths must be those of the final place.
+    return load(dataset, home) if isinstance(samples, ImageSamples) else samples
 
 
-def _staged(dataset: DataSet, path: Path, stage: Path) -> tuple[list[Path], Samples]:
+def _staged(dataset: DataSet, path: Path, stage: Path) -> tuple[list[Path], Loaded]:
     """Copies in `stage`, and the samples that they hold."""
     errors: list[str] = []
     for number, (source, entries, shape) in enumerate(_candidates(dataset, path, stage / "unpacked", errors)):

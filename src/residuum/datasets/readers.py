@@ -130,6 +130,17 @@ def _lines(stream: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
+def read_lines(path: Path, *, max_rows: int) -> list[str]:
+    """Lines of a text file without blank ones and without blanks at either end."""
+    with reading(path, "a text file"), path.open("rb") as stream:
+        lines = []
+        for _, text in _lines(stream, path):
+            lines.append(text)
+            _check_rows(path, len(lines), max_rows)
+    _check_rows(path, len(lines), max_rows)
+    return lines
+
+
 def read_libsvm(path: Path, n_features: int, *, max_rows: int) -> tuple[Array, Array]:
     """Dense values (n_rows, n_features) and labels from a file of lines ``label index:value ...``."""
     rows: list[npt.NDArray[np.float32]] = []
@@ -279,6 +290,33 @@ def read_mat(path: Path, keys: Sequence[str]) -> dict[str, Array]:
         if array.dtype.kind not in "biuf":
             raise DataFormatError(f"{path}: variable '{key}' holds {array.dtype}, expected numbers.")
     return arrays
+
+
+def read_struct(path: Path, variable: str, fields: Sequence[str]) -> dict[str, list[Any]]:
+    """Fields of a MATLAB struct array, each with one number or text per element."""
+    from scipy.io import loadmat
+
+    shapes = mat_shapes(path)
+    if variable not in shapes or not 0 < math.prod(shapes[variable]) <= 10**6:
+        raise DataFormatError(f"{path}: expected the struct array '{variable}', got {shapes or 'nothing'}.")
+    with reading(path, "a MATLAB file"):
+        array = _guard(loadmat, str(path), variable_names=[variable])[variable].ravel()
+        missing = [field for field in fields if field not in (array.dtype.names or ())]
+        if missing:
+            raise DataFormatError(f"{path}: '{variable}' lacks the field {', '.join(missing)}.")
+        return {field: [np.asarray(value).ravel()[0].item() for value in array[field]] for field in fields}
+
+
+def read_cell(path: Path, variable: str) -> list[str]:
+    """Texts of a MATLAB cell array."""
+    from scipy.io import loadmat
+
+    shapes = mat_shapes(path)
+    if variable not in shapes or not 0 < math.prod(shapes[variable]) <= 10**6:
+        raise DataFormatError(f"{path}: expected the cell array '{variable}', got {shapes or 'nothing'}.")
+    with reading(path, "a MATLAB file"):
+        array = _guard(loadmat, str(path), variable_names=[variable])[variable].ravel()
+        return [str(np.asarray(value).ravel()[0]) for value in array]
 
 
 def _guard(function: Any, *arguments: Any, **options: Any) -> Any:

@@ -18,9 +18,11 @@ from typing import Any
 from residuum.datasets.archives import safe_extract
 from residuum.datasets.base import DataSet, RemoteFile, Samples, Source, WrongSizeError, check_counts
 from residuum.datasets.download import Policy, Progress, check_file, download, file_hash, locked
+from residuum.datasets.photos import ImageSamples, checked_images
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
 
 Shape = tuple[int, int]
+Loaded = Samples | ImageSamples
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,12 @@ def places(dataset: DataSet, home: Path) -> tuple[Path, Path]:
     return (home / dataset.name, home)
 
 
-def locate(dataset: DataSet, home: Path, image_shape: Shape | None = None) -> Located | None:
+def locate(
+    dataset: DataSet, home: Path, image_shape: Shape | None = None, *, subset: bool = False
+) -> Located | None:
     """First complete copy in the order of the declared sources, or None."""
     shape = image_shape or dataset.image_shape
-    for source in dataset.sources:
+    for source in (*dataset.sources, *(dataset.subset_sources if subset else ())):
         for place in places(dataset, home):
             present, missing = source.search(place, shape)
             if present and not missing:
@@ -48,16 +52,16 @@ def locate(dataset: DataSet, home: Path, image_shape: Shape | None = None) -> Lo
     return None
 
 
-def load(dataset: DataSet, home: Path, image_shape: Shape | None = None) -> Samples:
+def load(dataset: DataSet, home: Path, image_shape: Shape | None = None, *, subset: bool = False) -> Loaded:
     """Read the copy in `home` and check its counts."""
     shape = _checked_shape(dataset, image_shape)
-    found = locate(dataset, home, shape)
+    found = locate(dataset, home, shape, subset=subset)
     if found is None:
         raise DataNotFoundError(missing_text(dataset, home, shape))
-    return read_located(dataset, found)
+    return read_located(dataset, found, subset=subset)
 
 
-def read_located(dataset: DataSet, found: Located) -> Samples:
+def read_located(dataset: DataSet, found: Located, *, subset: bool = False) -> Loaded:
     """Read one copy, and raise DataFormatError unless it is the data set that was declared."""
     try:
         samples = found.source.read(found.paths, found.image_shape)
@@ -67,6 +71,8 @@ def read_located(dataset: DataSet, found: Located) -> Samples:
         raise DataFormatError(f"{found.paths[0]}: cannot be read: {error.strerror or error}.") from error
     where = found.source.kind if dataset.access == "bundled" else f"{found.source.kind}: {found.paths[0]}"
     samples = dataclasses.replace(samples, source=where)
+    if isinstance(samples, ImageSamples):
+        return checked_images(samples, dataset.expected, subset=subset)
     check_counts(samples, dataset.expected)
     return samples
 
@@ -110,19 +116,19 @@ def missing_text(dataset: DataSet, home: Path, image_shape: Shape | None = None)
     return "\n".join(lines)
 
 
-def copies(dataset: DataSet, home: Path) -> Iterator[Located]:
+def copies(dataset: DataSet, home: Path, *, subset: bool = False) -> Iterator[Located]:
     """Every copy in `home` that loading would use for one of the known image sizes."""
     seen: set[tuple[Path, ...]] = set()
     for shape in (dataset.image_shape, *dataset.other_shapes):
-        found = locate(dataset, home, shape)
+        found = locate(dataset, home, shape, subset=subset)
         if found is not None and found.paths not in seen:
             seen.add(found.paths)
             yield found
 
 
-def status(dataset: DataSet, home: Path) -> dict[str, Any]:
+def status(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, Any]:
     """What is there, by name and size only; nothing is read."""
-    found = list(copies(dataset, home))
+    found = list(copies(dataset, home, subset=subset))
     paths = [] if dataset.access == "bundled" else [path for copy in found for path in copy.paths]
     return {
         "name": dataset.name,
@@ -141,7 +147,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
+def verify(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, Any]:
     """Check declared checksums and read every copy in full.
 
     Raises
@@ -153,7 +159,7 @@ def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
     """
     declared = {remote.name: remote for group in (dataset.files, *dataset.fallbacks) for remote in group}
     reports = []
-    for found in copies(dataset, home):
+    for found in copies(dataset, home, subset=subset):
         checked = []
         for path in found.paths:
             remote = declared.get(path.name)
@@ -162,13 +168,13 @@ def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
                 if problem:
                     raise DataFormatError(f"{path}: {problem}. Remove it and get it again.")
                 checked.append(path.name)
-        samples = read_in_its_size(dataset, found)
+        samples = read_in_its_size(dataset, found, subset=subset)
         reports.append(
             {
                 "source": samples.source,
                 "samples": len(samples.labels),
                 "classes": samples.n_classes,
-                "image_shape": list(samples.image_shape),
+                "image_shape": None if isinstance(samples, ImageSamples) else list(samples.image_shape),
                 "checksums": checked,
                 "notes": list(samples.notes),
             }
@@ -178,13 +184,13 @@ def verify(dataset: DataSet, home: Path) -> dict[str, Any]:
     return {"name": dataset.name, "copies": reports}
 
 
-def read_in_its_size(dataset: DataSet, found: Located) -> Samples:
+def read_in_its_size(dataset: DataSet, found: Located, *, subset: bool = False) -> Loaded:
     """Read a copy in the first known size that it has: MATLAB copies come in one size each."""
     shapes = dict.fromkeys((found.image_shape, *dataset.other_shapes))
     errors = []
     for shape in shapes:
         try:
-            return read_located(dataset, dataclasses.replace(found, image_shape=shape))
+            return read_located(dataset, dataclasses.replace(found, image_shape=shape), subset=subset)
         except WrongSizeError as error:
             errors.append(error)
     raise errors[0]
@@ -198,7 +204,7 @@ def fetch(
     force: bool = False,
     policy: Policy | None = None,
     progress: Progress | None = None,
-) -> Samples:
+) -> Loaded:
     """Download a data set, unless a readable copy is there, and load it.
 
     Parameters
@@ -246,7 +252,7 @@ def _fetch_group(
     mirror: str | None,
     policy: Policy | None,
     progress: Progress | None,
-) -> Samples:
+) -> Loaded:
     written: list[Path] = []
     for remote in group:
         wanted = _pinned(remote, folder)
@@ -266,10 +272,11 @@ def _fetch_group(
     for remote in group:
         if remote.unpack_to:
             (folder / remote.name).unlink(missing_ok=True)
-    return samples
+    # Photographs stay on disk: their paths must be those of the final place.
+    return load(dataset, folder.parent) if isinstance(samples, ImageSamples) else samples
 
 
-def _read_group(dataset: DataSet, group: tuple[RemoteFile, ...], folder: Path) -> Samples:
+def _read_group(dataset: DataSet, group: tuple[RemoteFile, ...], folder: Path) -> Loaded:
     """Unpack into a scratch folder, read, and move what was unpacked into place when it is right."""
     archives = [remote for remote in group if remote.unpack_to]
     names = {remote.name for remote in group}
@@ -286,6 +293,9 @@ def _read_group(dataset: DataSet, group: tuple[RemoteFile, ...], folder: Path) -
         for remote in archives:
             assert remote.unpack_to is not None
             unpack(folder / remote.name, scratch / remote.unpack_to)
+        for remote in group:
+            if not remote.unpack_to:
+                shutil.copyfile(folder / remote.name, scratch / remote.name)
         found = next(_complete(dataset, scratch), None)
         if found is None:
             raise DataFormatError(f"{dataset.name}: the archive does not hold what its owner distributes.")

@@ -1,0 +1,41 @@
+"""Optional packages: imported when they are needed, or an error that says how to install them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from residuum.errors import ResiduumError
+
+_IMAGES = "pip install 'residuum[images]'"
+
+
+class MissingPackageError(ResiduumError, ImportError):
+    """A package that an extractor needs is not installed."""
+
+    exit_code = 3
+
+
+def package(name: str, command: str) -> Any:
+    """Return an imported module."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"The package '{name}' is needed here and cannot be imported ({error}). Install it: {command}"
+        ) from error
+
+
+def pillow() -> Any:
+    """Return Pillow's module Image."""
+    return package("PIL.Image", _IMAGES)
+
+
+def opencv() -> Any:
+    """Return OpenCV."""
+    return package("cv2", _IMAGES)
+
+
+def torch() -> Any:
+    """Return torch."""
+    return package("torch", "pip install 'residuum[deep]'")

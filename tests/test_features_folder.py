@@ -1,0 +1,247 @@
+"""A folder of photographs to one file: resumable, nothing lost, nothing computed twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.base import BaseEstimator, TransformerMixin
+from ugly_images import scene, write_ugly
+
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
+
+pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headless")
+PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
+
+from residuum.commands.features import features as command  # noqa: E402
+from residuum.features import BowSift, ImageError, extract_folder, load_features  # noqa: E402
+
+
+class Means(TransformerMixin, BaseEstimator):
+    """An extractor that counts how many images it was given."""
+
+    def __init__(self, key: str = "means") -> None:
+        self.key = key
+        self.n_seen = 0
+        self.fail_after: int | None = None
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fingerprint(self) -> str:
+        return self.key
+
+    def transform(self, images: list[np.ndarray]) -> np.ndarray:
+        if self.fail_after is not None and self.n_seen >= self.fail_after:
+            raise KeyboardInterrupt
+        self.n_seen += len(images)
+        return np.array([image.mean(axis=(0, 1)) for image in images], dtype=np.float32)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    for k, name in enumerate(("cat", "dog", "übel")):
+        for i in range(30):
+            path = folder / name / (f"{i:02d}.png" if i % 2 else f"deeper/{i:02d}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            PIL.fromarray(scene(24, 30, seed=100 * k + i)).save(path)
+    return folder
+
+
+def test_features_labels_paths(photos: Path, tmp_path: Path) -> None:
+    report = extract_folder(photos, Means(), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+    assert (report.n_images, report.n_classes, report.n_features) == (90, 3, 3)
+    assert (report.n_computed, report.n_reused, report.skipped) == (90, 0, ())
+    loaded = load_features(tmp_path / "f.npz")
+    assert loaded.X.shape == (90, 3)
+    assert loaded.X.dtype == np.float32
+    assert list(loaded.paths) == sorted(loaded.paths)
+    assert "übel/deeper/28.png" in loaded.paths
+    for row, label, path in zip(loaded.X, loaded.y, loaded.paths):
+        assert path.startswith(label + "/")
+        np.testing.assert_allclose(row, np.asarray(PIL.open(photos / path)).mean(axis=(0, 1)), rtol=1e-5)
+    assert loaded.extractor["name"] == "Means"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "f.npz", "photos"]
+
+
+def test_second_run_computes_nothing_and_writes_the_same_file(photos: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    extract_folder(photos, Means(), out=tmp_path / "a.npz", cache_dir=cache)
+    again = Means()
+    (photos / "cat" / "01.png").rename(photos / "cat" / "renamed.png")
+    report = extract_folder(photos, again, out=tmp_path / "b.npz", cache_dir=cache)
+    assert again.n_seen == report.n_computed == 0
+    assert report.n_reused == 90
+    (photos / "cat" / "renamed.png").rename(photos / "cat" / "01.png")
+    extract_folder(photos, again, out=tmp_path / "b.npz", cache_dir=cache, n_jobs=2)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    PIL.fromarray(scene(24, 30, seed=999)).save(photos / "cat" / "01.png")
+    assert extract_folder(photos, again, out=tmp_path / "b.npz", cache_dir=cache).n_computed == 1
+    other = extract_folder(photos, Means("other"), out=tmp_path / "b.npz", cache_dir=cache)
+    assert other.n_computed == 90
+
+
+def test_interrupted_run_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
+    first = Means()
+    first.fail_after = 64
+    with pytest.raises(KeyboardInterrupt):
+        extract_folder(photos, first, out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+    assert not (tmp_path / "f.npz").exists()
+    second = Means()
+    report = extract_folder(photos, second, out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+    assert first.n_seen + second.n_seen == 90
+    assert (report.n_computed, report.n_reused) == (26, 64)
+
+
+def test_damaged_cache_entries_are_computed_again(photos: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    extract_folder(photos, Means(), out=tmp_path / "a.npz", cache_dir=cache)
+    entries = sorted(cache.rglob("*.f32"))
+    assert len(entries) == 90
+    entries[0].write_bytes(b"")
+    entries[1].write_bytes(entries[1].read_bytes()[:-4])
+    flipped = bytearray(entries[2].read_bytes())
+    flipped[-1] ^= 1
+    entries[2].write_bytes(flipped)
+    report = extract_folder(photos, Means(), out=tmp_path / "b.npz", cache_dir=cache)
+    assert report.n_computed == 3
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_ugly_files_are_named_and_skipped(photos: Path, tmp_path: Path) -> None:
+    expected = write_ugly(photos / "dog" / "ugly")
+    (photos / "loose.txt").write_text("beside the classes")
+    (photos / ".hidden").mkdir()
+    (photos / "cat" / ".DS_Store").write_text("")
+    report = extract_folder(photos, Means(), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+    refused = {f"dog/ugly/{name}": reason for name, reason in expected.items() if reason}
+    reasons = dict(report.skipped)
+    assert reasons.keys() == refused.keys() | {"loose.txt"}
+    for path, reason in refused.items():
+        assert reason in reasons[path] or path.endswith("dangling.jpg")
+    assert report.n_images == 90 + len(expected) - len(refused)
+    loaded = load_features(tmp_path / "f.npz")
+    assert dict(map(tuple, loaded.skipped.tolist())) == reasons
+    with pytest.raises(ImageError, match="ugly"):
+        extract_folder(
+            photos, Means("x"), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache", on_bad="raise"
+        )
+
+
+def test_equal_files_are_computed_once(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "b/2.png"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        PIL.fromarray(scene(20, 20)).save(tmp_path / "p" / name)
+    extractor = Means()
+    report = extract_folder(tmp_path / "p", extractor, out=tmp_path / "f.npz", cache_dir=tmp_path / "c")
+    assert (extractor.n_seen, report.n_images) == (1, 3)
+
+
+def test_folder_without_classes(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    PIL.fromarray(scene(20, 20)).save(tmp_path / "p" / "1.png")
+    extract_folder(tmp_path / "p", Means(), out=tmp_path / "f.npz", cache_dir=tmp_path / "c")
+    assert list(load_features(tmp_path / "f.npz").y) == [""]
+
+
+def test_memory_does_not_grow_with_the_folder(photos: Path, tmp_path: Path) -> None:
+    """20,000 features per image: all rows at once would be 7 MB and more."""
+
+    class Wide(Means):
+        def transform(self, images: list[np.ndarray]) -> np.ndarray:
+            return np.repeat(super().transform(images)[:, :1], 20_000, axis=1)
+
+    extract_folder(photos, Wide("wide"), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+    tracemalloc.start()
+    try:
+        extract_folder(photos, Wide("wide"), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache")
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "f.npz").stat().st_size > 7_200_000
+
+
+def test_bow_sift_is_fitted_on_the_folder_and_its_codebook_kept(photos: Path, tmp_path: Path) -> None:
+    (photos / "dog" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
+    cache = tmp_path / "cache"
+    first = BowSift(n_words=6)
+    extract_folder(photos, first, out=tmp_path / "a.npz", cache_dir=cache)
+    second = BowSift(n_words=6)
+    report = extract_folder(photos, second, out=tmp_path / "b.npz", cache_dir=cache)
+    assert report.n_computed == 0
+    np.testing.assert_array_equal(first.codebook_, second.codebook_)
+    loaded = load_features(tmp_path / "b.npz")
+    np.testing.assert_array_equal(loaded.codebook, first.codebook_)
+    more = BowSift(n_words=6)
+    more.codebook_ = loaded.codebook
+    np.testing.assert_array_equal(more.transform([photos / loaded.paths[7]])[0], loaded.X[7])
+
+
+def test_errors_are_clear(photos: Path, tmp_path: Path) -> None:
+    good = {"out": tmp_path / "f.npz", "cache_dir": tmp_path / "cache"}
+    with pytest.raises(DataNotFoundError, match="one sub-folder per class"):
+        extract_folder(tmp_path / "absent", Means(), **good)
+    (tmp_path / "empty").mkdir()
+    for extractor in (Means(), BowSift()):
+        with pytest.raises(DataError, match="no usable image"):
+            extract_folder(tmp_path / "empty", extractor, **good)
+    with pytest.raises(UsageError, match="'out'"):
+        extract_folder(photos, Means(), out=tmp_path, cache_dir=tmp_path / "cache")
+    with pytest.raises(UsageError, match="does not exist"):
+        extract_folder(photos, Means(), out=tmp_path / "no" / "f.npz")
+    with pytest.raises(UsageError, match="'on_bad'"):
+        extract_folder(photos, Means(), on_bad="ignore", **good)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="could not be kept"):
+        extract_folder(photos, Means(), out=tmp_path / "f.npz", cache_dir=tmp_path / "file")
+    with pytest.raises(DataNotFoundError):
+        load_features(tmp_path / "absent.npz")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(DataFormatError, match="damaged"):
+        load_features(tmp_path / "bad.npz")
+    assert not (tmp_path / "f.npz").exists()
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def test_command(photos: Path, tmp_path: Path) -> None:
+    shutil.rmtree(photos / "dog")
+    (photos / "cat" / "bad.jpg").write_text("no")
+    for i in range(3):  # enough patches for 1,024 words
+        PIL.fromarray(scene(256, 256, seed=i)).save(photos / "cat" / f"big{i}.png")
+    out = tmp_path / "f.npz"
+    common = (photos, "--out", out, "--cache", tmp_path / "cache", "--jobs", 1, "--quiet")
+    first = run(*common, "--json")
+    assert first.exit_code == 0, first.output
+    summary = json.loads(first.stdout)
+    assert (summary["images"], summary["features"], summary["computed"]) == (63, 5120, 63)
+    assert summary["skipped"] == [{"path": "cat/bad.jpg", "reason": "not an image of a known format"}]
+    second = run(*common)
+    assert "63 reused" in second.stdout
+    assert "skipped 'cat/bad.jpg'" in second.stderr
+    assert load_features(out).X.shape == (63, 5120)
+
+
+def test_command_refuses_wrong_usage(photos: Path, tmp_path: Path) -> None:
+    assert run(photos, "--with", "sift").exit_code == 2
+    assert run(photos, "--jobs", 0).exit_code == 2
+    assert run(photos, "--weights", "x.pth").exit_code == 2
+    assert run().exit_code == 2
+    for arguments in (
+        (tmp_path / "absent",),
+        (photos, "--with", "vgg19", "--weights", tmp_path / "absent.pth"),
+    ):
+        result = run(*arguments, "--out", tmp_path / "f.npz", "--quiet")
+        assert getattr(result.exception, "exit_code", None) == 3
