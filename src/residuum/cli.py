@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("residuum.commands.bench:bench", "Time the exact engine against its peers."),
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
+    "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
 }
 
