@@ -164,7 +164,7 @@ def engine_rows(
 ) -> Iterator[Row]:
     """GEMM, preparation and engine (non-negative, or the lasso when l1 > 0) on one data set."""
     n = len(queries)
-    gemm, _ = _best(lambda: queries @ atoms.T, repeats)
+    gemm, _ = _best(lambda: queries @ atoms.T, 10)
     yield {"method": "GEMM queries @ atoms.T", "ms_per_query": 1e3 * gemm / n, "ratio": 1.0}
     setup, prepared = _best(lambda: prepare_atoms(atoms), 1)
     yield {"method": "residuum: prepare atoms", "ms_per_query": 1e3 * setup / n, "ratio": setup / gemm}
@@ -183,7 +183,7 @@ def engine_rows(
 
 def peer_rows(atoms: FloatArray, queries: FloatArray, l1: float = 0.0) -> Iterator[Row]:
     """One row per peer; ratios are to the GEMM of the same queries."""
-    gemm, _ = _best(lambda: queries @ atoms.T, 3)
+    gemm, _ = _best(lambda: queries @ atoms.T, 10)
     per_query = gemm / len(queries)
     for name, (module, count, call) in PEERS.items():
         row: Row = {"method": name, "ms_per_query": None, "ratio": None}
@@ -212,7 +212,7 @@ def peer_rows(atoms: FloatArray, queries: FloatArray, l1: float = 0.0) -> Iterat
 
 def own_rows(atoms: FloatArray, queries: FloatArray) -> Iterator[Row]:
     """Our other solvers of the same family: five steps of ADMM, and SoftNRC to its optimum."""
-    gemm, _ = _best(lambda: queries @ atoms.T, 3)
+    gemm, _ = _best(lambda: queries @ atoms.T, 10)
     solvers = {
         "residuum: ADMM, 5 steps": NRC(),
         "residuum: SoftNRC, gap 1e-6": SoftNRC(tol=1e-6),
