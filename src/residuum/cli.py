@@ -24,6 +24,8 @@ from residuum.errors import InterruptedRunError, ResiduumError
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
+    "reproduce": ("residuum.commands.reproduce:reproduce", "Run the tables and figures of the paper again."),
+    "results": ("residuum.commands.reproduce:results", "Write a page of results from run folders."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
 }
 
