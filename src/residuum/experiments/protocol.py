@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 Grid = dict[str, Any]
 
 ALL_RULES = ("residual", "reconstruction", "scaled_residual")
-C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
+C_GRID = (0.1, 1.0, 10.0, 100.0)
 
 # Method -> search for a grid, with scikit-learn's `cv`.
 SEARCHES: dict[str, Callable[..., Any]] = {
@@ -57,13 +57,13 @@ def powers(first: int, last: int) -> tuple[float, ...]:
 
 def _authors(n_train: int) -> dict[str, Grid]:
     return {
-        "NSC": {"l2s": powers(3, -6), "rules": ("residual", "relative_residual")},
+        "NSC": {"l2s": powers(1, -6), "rules": ("residual", "relative_residual")},
         "SVM": {},
-        "SRC": {"l1s": powers(0, -4)},
+        "SRC": {"l1s": (1.0, 0.1, 0.01, 0.003)},
         "CRC": {"l2s": (0.001 * n_train / 700,), "rules": ("scaled_residual", "residual")},
         "CROC": {"l2s": powers(0, -6)},
         # Their code has no 1/K: the same gamma is K times ours.
-        "ProCRC": {"gammas": (10.0, 1.0, 0.1, 0.01), "l2s": powers(0, -4)},
+        "ProCRC": {"gammas": (1.0, 0.1, 0.01), "l2s": (1.0, 0.01, 0.001, 0.0001)},
         "NRC": {"max_iters": (5,), "rules": ALL_RULES, "exact": False},
     }
 

@@ -25,7 +25,7 @@ TRIALS = "trials"
 
 # How long a cell takes beside the others of its row, for the first estimate of the time left; measured times
 # replace it as soon as there are any.
-COSTS = {"NRC": 6.0, "SRC": 6.0, "SoftNRC": 12.0, "ProCRC": 4.0, "CROC": 2.0}
+COSTS = {"NSC": 2.0, "SVM": 4.0, "SRC": 8.0, "CROC": 3.0, "ProCRC": 6.0, "NRC": 8.0, "SoftNRC": 15.0}
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Plan:
     protocols: tuple[str, ...]
     seed: int = 0
     queries: int | None = None
+    validation: int | None = None
     quick: bool = False
     methods: tuple[str, ...] | None = None
 
@@ -92,6 +93,7 @@ def plan(
         protocols,
         seed,
         small.queries if quick else None,
+        (small.validation or table.validation) if quick else table.validation,
         quick,
     )
 
@@ -102,7 +104,6 @@ class Clock:
 
     pending: list[Key]
     seconds: dict[tuple[Any, ...], list[float]] = field(default_factory=dict)
-    guesses: dict[Key, float] = field(default_factory=dict)
     _spent: float = 0.0
     _guessed: float = 0.0
 
@@ -112,10 +113,10 @@ class Clock:
 
     def guess(self, key: Key) -> float:
         """Relative cost of a cell."""
-        return COSTS.get(key.method, 1.0) * (self.guesses.get(key, float(key.row)))
+        return COSTS.get(key.method, 1.0) * key.row
 
-    def done(self, key: Key, seconds: float, *, now: bool = True) -> None:
-        """A cell is finished; `now` is False for one of an earlier run."""
+    def done(self, key: Key, seconds: float) -> None:
+        """A cell is finished."""
         self.seconds.setdefault(self._like(key), []).append(seconds)
         self._spent += seconds
         self._guessed += self.guess(key)
@@ -167,14 +168,14 @@ def run_plan(
     clock = Clock(list(keys))
     preparation: Preparation | None = None
     held: tuple[tuple[int, int], Prepared] | None = None
-    answers: dict[str, tuple[Answer, float]] = {}
+    answers: dict[str, tuple[Answer, float, float]] = {}
     computed = 0
     for key in keys:
         recipe = _recipe(plan, key)
         path = key.path(folder)
         kept = read_cell(path) if resume else None
         if kept is not None and kept["recipe"] == recipe:
-            clock.done(key, kept["seconds"], now=False)
+            clock.done(key, 0.0 if kept["shared"] else kept["seconds"])
             continue
         on_step(str(key), len(keys) - len(clock.pending), len(keys), clock.left())
         if preparation is None:
@@ -193,19 +194,21 @@ def run_plan(
         parameters = grid(plan.table, key.protocol, key.method, len(data.train))
         # Two protocols may ask the same of a method: it is asked once, and each gets its own file.
         question = f"{key.method} {PROTOCOLS[key.protocol].on_test} {sorted(parameters.items())}"
-        if question not in answers:
-            started = time.perf_counter()
+        shared = question in answers
+        if not shared:
+            started, busy = time.perf_counter(), time.process_time()
             found = answer(
                 key.method,
                 parameters,
                 data,
                 on_test=PROTOCOLS[key.protocol].on_test,
-                validation=plan.table.validation,
+                validation=plan.validation,
             )
-            answers[question] = (found, time.perf_counter() - started)
-        found, seconds = answers[question]
-        _write_cell(path, key, recipe, found, data, seconds, machine)
-        clock.done(key, seconds)
+            answers[question] = (found, time.perf_counter() - started, time.process_time() - busy)
+        found, seconds, cpu_seconds = answers[question]
+        times = {"seconds": seconds, "cpu_seconds": cpu_seconds, "shared": shared}
+        _write_cell(path, recipe, found, data, times, machine)
+        clock.done(key, 0.0 if shared else seconds)
         computed += 1
     on_step("report", len(keys), len(keys), 0.0)
     return computed
@@ -228,7 +231,7 @@ def _recipe(plan: Plan, key: Key) -> dict[str, Any]:
             "queries": plan.queries,
             "quick": plan.quick,
             "chosen_on": "test samples" if PROTOCOLS[key.protocol].on_test else "training samples",
-            "validation": table.validation,
+            "validation": plan.validation,
             # The grid of the protocol may depend on N, which follows from the split.
             "grid": grid(table, key.protocol, key.method, 700),
         }
@@ -237,11 +240,10 @@ def _recipe(plan: Plan, key: Key) -> dict[str, Any]:
 
 def _write_cell(
     path: Path,
-    key: Key,
     recipe: dict[str, Any],
     found: Answer,
     data: Prepared,
-    seconds: float,
+    times: dict[str, Any],
     machine: dict[str, Any],
 ) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -253,7 +255,7 @@ def _write_cell(
         "n_features": data.train.shape[1],
         "rule": found.parameters.get("rule"),
         **asdict(found),
-        "seconds": seconds,
+        **times,
         "machine": machine,
     }
     write_atomic(path, to_json(cell))
