@@ -2,10 +2,10 @@
 
     python benchmarks/usps_question.py [--data FOLDER] [--per-class 50 300] [--trials 3] [--only NAME ...]
 
-For each way to prepare the images, NRC is scored on the test part for T = 5 and 16 to 20, rho from 0.5 to 20 and
-three rules, and the exact non-negative optimum; CRC, SRC and NSC stand beside it as a check of the preparation.
-A figure is the mean over the trials of the best parameters of each trial, chosen on the test part as the authors'
-scripts did, in per cent; what a single fixed parameter reaches is printed too. Output: Markdown.
+For each way to prepare the images, NRC is scored on the test part for T = 5 and 16 to 20, rho from 0.5 to 20
+and three rules, and the exact non-negative optimum; CRC, SRC and NSC stand beside it as a check of the
+preparation. A figure is the mean over the trials of the best parameters of each trial, chosen on the test
+part as the authors' scripts did, in per cent; what one fixed parameter reaches is printed too. Output: Markdown.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def reconstruction(dictionary: Dictionary, queries: FloatArray, codes: Any) -> F
 
 
 def relative_residual(dictionary: Dictionary, queries: FloatArray, codes: Any) -> FloatArray:
-    """``||y - X_k c_k|| / ||X_k c_k||``, the rule by which NSC was run for the paper; +inf where ``X_k c_k = 0``.
+    """``||y - X_k c_k|| / ||X_k c_k||``, by which NSC was run for the paper; +inf where ``X_k c_k = 0``.
 
     For an exact projection it decides like the plain residual; with a ridge it does not favour a class only
     because its samples are more alike.

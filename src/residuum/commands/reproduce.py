@@ -67,12 +67,12 @@ def reproduce(
         for e in experiments
         if e.kind == "accuracy"
     }
-    extras = {"speed": run_speed, "figure": run_figure}
+    extras: dict[str, Callable[..., Any]] = {"speed": run_speed, "figure": run_figure}
     folder = Path(out or f"residuum-runs/reproduce{'-quick' * quick}")
     with limit_threads(n_jobs):
         machine = machine_facts()
         folder = open_folder("reproduce", str(folder), {"command": "reproduce", "quick": quick, "seed": seed})
-        common = {"resume": resume, "data_home": data, "cache_dir": _cache_dir(data)}
+        common: dict[str, Any] = {"resume": resume, "data_home": data, "cache_dir": _cache_dir(data)}
         skipped = []
         for experiment in experiments:
             if "all" in names and _missing(experiment, data):
@@ -86,7 +86,9 @@ def reproduce(
                         experiment, folder, machine, quick=quick, seed=seed, on_step=show, **common
                     )
     for name in skipped:
-        click.echo(f"Left out {name}: its data set is not in the data home ('residuum data status').", err=True)
+        click.echo(
+            f"Left out {name}: its data set is not in the data home ('residuum data status').", err=True
+        )
     _report(folder, wanted, protocols, as_json)
 
 

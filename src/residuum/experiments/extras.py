@@ -14,7 +14,7 @@ import numpy as np
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.linear import softmax, svm
-from residuum.experiments.preparation import Prepared, Preparation
+from residuum.experiments.preparation import Preparation, Prepared
 from residuum.experiments.run import OnStep
 from residuum.experiments.run_folder import plain, to_json, write_atomic
 from residuum.experiments.tables import EXPERIMENTS, PaperFigure, SpeedTable
@@ -74,7 +74,7 @@ def run_speed(
     cache_dir: Path | None = None,
     on_step: OnStep = lambda text, done, total, left: None,
 ) -> dict[str, Any]:
-    """Time every method on the same queries, all at once and one at a time; the fastest of the repeats counts.
+    """Time every method on the same queries, all at once and one by one; the fastest of the rounds counts.
 
     One method after the other, several times round, so that a busy moment of the machine does not fall on one
     method alone.

@@ -1,4 +1,4 @@
-"""From the cells of run folders to means, deviations and paired tests; nothing here trusts a stored accuracy."""
+"""From the cells of run folders to means, deviations and paired tests, always from the raw predictions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ class Outcome:
     @property
     def test_name(self) -> str:
         """Which of the two tests `p_value` is."""
-        return "paired t-test over the trials" if self.trials > 1 else "exact McNemar test on the test samples"
+        return (
+            "paired t-test over the trials" if self.trials > 1 else "exact McNemar test on the test samples"
+        )
 
 
 def read_folders(folders: Iterable[Path]) -> list[Outcome]:
@@ -106,7 +108,9 @@ def read_folders(folders: Iterable[Path]) -> list[Outcome]:
     cells: dict[tuple[str, str], dict[tuple[int, str, int], tuple[dict[str, Any], Path]]] = {}
     for folder in map(Path, folders):
         if not (folder / SETTINGS).is_file():
-            raise UsageError(f"{folder} is not a run folder: it has no {SETTINGS}. Pass folders of 'reproduce'.")
+            raise UsageError(
+                f"{folder} is not a run folder: it has no {SETTINGS}. Pass folders of 'reproduce'."
+            )
         for path in sorted((folder / CELLS).glob("*/*/trial-*.json")):
             cell = read_cell(path)
             if cell is not None:
@@ -114,7 +118,9 @@ def read_folders(folders: Iterable[Path]) -> list[Outcome]:
                 place = (recipe["row"], recipe["method"], recipe["trial"])
                 cells.setdefault((recipe["table"], recipe["protocol"]), {})[place] = (cell, folder)
     order = list(EXPERIMENTS)
-    known = sorted((k for k in cells if k[0] in order), key=lambda k: (order.index(k[0]), _protocol_rank(k[1])))
+    known = sorted(
+        (k for k in cells if k[0] in order), key=lambda k: (order.index(k[0]), _protocol_rank(k[1]))
+    )
     return [_outcome(table, protocol, cells[table, protocol]) for table, protocol in known]
 
 

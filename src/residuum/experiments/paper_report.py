@@ -118,7 +118,9 @@ def _chosen(parameters: list[dict[str, Any]]) -> str:
         elif values.get("solver") == "exact":
             values = {"solver": "exact", "rule": values["rule"]}
         kept = {k: v for k, v in values.items() if k not in _DULL and v not in (None, "admm")}
-        texts.append(", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in kept.items()))
+        texts.append(
+            ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in kept.items())
+        )
     top = max(dict.fromkeys(texts), key=texts.count)
     return top if len(texts) == 1 else f"{top} ({texts.count(top)} of {len(texts)})"
 
@@ -144,14 +146,17 @@ def speed_table(extra: dict[str, Any]) -> Table:
     )
     heads = ("", "paper s", "paper ratio", "ms, batch", "ratio", "ms, one by one", "ratio", "accuracy %")
     notes = [
-        f"{setting['n_train']} training samples, {setting['n_features']} features, {setting['queries']} queries; "
-        "ratio: CRC = 1. All methods in one run on one machine, the fastest of three rounds. Batch: all queries "
-        "in one call. One by one: median of single calls, which mostly measures the fixed cost of a call.",
+        f"{setting['n_train']} training samples, {setting['n_features']} features, {setting['queries']} "
+        "queries; ratio: CRC = 1. All methods in one run on one machine, the fastest of three rounds. Batch: "
+        "all queries in one call. One by one: median of single calls, which mostly measures the fixed cost of "
+        "a call.",
         f"{extra['machine']['cpu']}, {extra['machine']['cores']} cores.",
     ]
     if extra["recipe"]["quick"]:
         notes.insert(0, "QUICK RUN: fewer queries than the paper.")
-    return Table(f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}", heads, rows, notes=tuple(notes))
+    return Table(
+        f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}", heads, rows, notes=tuple(notes)
+    )
 
 
 def tables_of(contents: Contents, names: Iterable[str], protocols: Iterable[str]) -> list[Table]:
@@ -215,7 +220,9 @@ def results_page(contents: Contents) -> str:
     """Markdown with the answer first, then every table and how it was obtained."""
     lines = ["# Results: sparse, collaborative or non-negative?", ""]
     lines += ["The paper's tables and figures, run again. Every number below is computed from the raw", ""]
-    lines[-2] += " predictions in run folders by `residuum results FOLDER...`; `residuum reproduce all` makes them."
+    lines[-2] += (
+        " predictions in run folders by `residuum results FOLDER...`; `residuum reproduce all` makes them."
+    )
     lines += ["## The answer", ""]
     lines += [line for text in verdict(contents.outcomes) for line in (f"- {text}",)]
     for outcome in contents.outcomes:
@@ -235,11 +242,9 @@ def _figure_words(extra: dict[str, Any]) -> str:
     shown = extra["illustration"]
     if extra["shows"] == "curves":
         ends = ", ".join(f"max |{name}| {curve[-1]:.1e}" for name, curve in shown["curves"].items())
-        after = ", ".join(
-            f"{curve[shown['published_steps'] - 1]:.1e}" for curve in shown["curves"].values()
-        )
+        after = ", ".join(f"{curve[shown['published_steps'] - 1]:.1e}" for curve in shown["curves"].values())
         return (
-            f"After {len(next(iter(shown['curves'].values())))} steps of ADMM (rho = {shown['rho']:g}): {ends}; "
+            f"After {len(next(iter(shown['curves'].values())))} steps of ADMM, rho = {shown['rho']:g}: {ends}; "
             f"after the {shown['published_steps']} steps of the published NRC: {after}."
         )
     atom_labels = np.array(shown["atom_labels"])
@@ -248,8 +253,9 @@ def _figure_words(extra: dict[str, Any]) -> str:
         values = np.array(code)
         own = np.abs(values[atom_labels == shown["label"]]).sum() / max(np.abs(values).sum(), 1e-300)
         parts.append(
-            f"{name} uses {np.count_nonzero(values)} of {len(values)} samples, {np.count_nonzero(values < 0)} of "
-            f"them negatively, and {100 * own:.0f} % of the size of its code is on the right class"
+            f"{name} uses {np.count_nonzero(values)} of {len(values)} samples, "
+            f"{np.count_nonzero(values < 0)} of them negatively, and {100 * own:.0f} % of the size of its code "
+            "is on the right class"
         )
     return "; ".join(parts) + "."
 
@@ -270,8 +276,8 @@ def html_page(contents: Contents) -> str:
             body += [f"<h2>{html.escape(title)}</h2>", f"<figure><figcaption>{words}</figcaption>"]
             body += [f'<div class="wide">{draw(extra["illustration"])}</div></figure>']
     lead = (
-        "The paper's tables and figures, run again: its numbers, ours, the difference, and a paired test between "
-        "NRC and each rival. Protocols are never mixed in one table."
+        "The paper's tables and figures, run again: its numbers, ours, the difference, and a paired test "
+        "between NRC and each rival. Protocols are never mixed in one table."
     )
     title = "Sparse, collaborative or non-negative: the paper's experiments again"
     return page("residuum reproduce", title, html.escape(lead), "\n".join(body))

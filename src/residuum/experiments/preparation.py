@@ -114,6 +114,7 @@ class Preparation:
         self._cache_dir = cache_dir
         self.samples = load_dataset(table.dataset, data_home=data_home, image_shape=table.image_shape)
         self._held: dict[tuple[str, int], tuple[Array, Array]] = {}
+        self._projected: tuple[tuple[int, int | None], tuple[Array, Array]] | None = None
 
     def split(self, row: int, trial: int) -> Split:
         """Indices of the training and test samples."""
@@ -126,23 +127,33 @@ class Preparation:
     def features(self, row: int, trial: int) -> Prepared:
         """Features after PCA, with unit norm."""
         parts = self.split(row, trial)
-        train = self._raw("train", parts.train, self._largest(trial), trial)
-        test = self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
         dimension = self.table.dimension(row)
-        limit = min(len(train) - 1, train.shape[1])
-        if dimension is None or dimension > limit:
-            raise DataError(
-                f"{self.table.name} asks for {dimension} dimensions, but {len(train)} training samples of "
-                f"{train.shape[1]} values allow {limit} at most. The copy of {self.table.dataset} may be incomplete."
-            )
-        pca = EigenfacePCA(dimension).fit(train)
+        # Rows that differ in d alone share their principal directions: fitted once, cut to d.
+        most = max(d for d in map(self.table.dimension, self.rows) if d is not None)
+        key = (trial, self.table.per_class(row))
+        if self._projected is None or self._projected[0] != key:
+            self._projected = (key, self._project(parts, trial, most))
+        train, test = self._projected[1]
         labels = self.samples.labels
         return Prepared(
-            pca.transform(train).astype(np.float64),
+            unit_rows(train[:, :dimension])[0],
             labels[parts.train],
-            pca.transform(test).astype(np.float64),
+            unit_rows(test[:, :dimension])[0],
             labels[parts.test],
         )
+
+    def _project(self, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
+        train = self._raw("train", parts.train, self._largest(trial), trial)
+        test = self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
+        limit = min(len(train) - 1, train.shape[1])
+        if dimension > limit:
+            raise DataError(
+                f"{self.table.name} asks for {dimension} dimensions, but {len(train)} training samples of "
+                f"{train.shape[1]} values allow {limit} at most. The copy of {self.table.dataset} may be "
+                "incomplete."
+            )
+        pca = EigenfacePCA(dimension, normalize=False).fit(train)
+        return pca.transform(train).astype(np.float64), pca.transform(test).astype(np.float64)
 
     def _largest(self, trial: int) -> Array:
         return self.split(max(self.rows, key=lambda row: self.table.per_class(row) or 0), trial).train

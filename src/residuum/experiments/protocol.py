@@ -81,7 +81,7 @@ def _published(n_train: int) -> dict[str, Grid]:
 
 
 def _best(n_train: int) -> dict[str, Grid]:
-    return dict.fromkeys((*METHODS, "SoftNRC"), {})
+    return {method: {} for method in (*METHODS, "SoftNRC")}
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             "published",
-            "as published: NRC with T = 5 and the plain residual, parameters by 5-fold cross-validation on the "
-            "training samples",
+            "as published: NRC with T = 5 and the plain residual, parameters by 5-fold cross-validation on "
+            "the training samples",
             False,
             _published,
         ),
@@ -198,13 +198,19 @@ def _best_on_test(search: Any, method: str, data: Prepared) -> tuple[Array, dict
     candidates, labels = search.predict_grid(data.train, data.train_labels, data.test)
     accuracies = (labels == data.test_labels).mean(axis=1)
     best = int(accuracies.argmax())  # the first, simplest one wins a tie
-    return labels[best], _parameters(_plain(method, candidates[best])), len(candidates), float(accuracies[best])
+    return (
+        labels[best],
+        _parameters(_plain(method, candidates[best])),
+        len(candidates),
+        float(accuracies[best]),
+    )
 
 
 def _plain(method: str, candidate: Grid) -> Any:
     if method in ("SVM", "softmax"):
         return {"SVM": svm, "softmax": softmax}[method](**candidate)
-    return SEARCHES[method]._estimator_class(**candidate)
+    search: Any = SEARCHES[method]
+    return search._estimator_class(**candidate)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -214,7 +220,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 
 def folds(labels: Array, validation: int | None) -> list[tuple[Array, Array]]:
-    """Five stratified folds, fewer where a class has fewer samples; at most `validation` samples are validated.
+    """Five stratified folds, fewer where a class has fewer samples; `validation` limits what is validated.
 
     Every fold trains on all the samples outside it; only its test part is thinned, evenly over the classes.
     """

@@ -49,6 +49,7 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     settings, illustration = results["settings"], results["illustration"]
     query = query_picture(illustration) if "image_shape" in illustration else ""
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    again = html.escape(command_line(settings))
     body = f"""<h2>Results</h2>
 <div class="wide" tabindex="0" role="region" aria-label="Table of results">{html_table(table)}</div>
 <ul class="notes">{notes}</ul>
@@ -66,7 +67,7 @@ def report_page(results: dict[str, Any], table: Table) -> str:
 <dl>{_pairs(_parameter_texts(results["parameters"]))}</dl>
 <h2>Machine and run</h2>
 <dl>{_pairs(_run_texts(results))}</dl>
-<p class="notes">The same numbers again (times aside): <code>{html.escape(command_line(settings))}</code></p>"""
+<p class="notes">The same numbers again (times aside): <code>{again}</code></p>"""
     name = f"residuum compare: {results['data']['name']}"
     return page(name, "Sparse, collaborative or non-negative: which helps?", _lead(results), body)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from residuum.errors import UsageError
-from residuum.experiments.preparation import Prepared, Preparation
+from residuum.experiments.preparation import Preparation, Prepared
 from residuum.experiments.protocol import PROTOCOLS, Answer, answer, grid
 from residuum.experiments.run_folder import CELLS, plain, to_json, write_atomic
 from residuum.experiments.tables import PaperTable

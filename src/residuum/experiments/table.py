@@ -87,13 +87,19 @@ def latex(table: Table) -> str:
         return " & ".join(cells) + r" \\"
 
     body = [
-        line([rf"\textbf{{{tex(text)}}}" if (i, j) in table.best else tex(text) for j, text in enumerate(row)])
+        line(
+            [rf"\textbf{{{tex(text)}}}" if (i, j) in table.best else tex(text) for j, text in enumerate(row)]
+        )
         for i, row in enumerate(table.rows)
     ]
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
     lines += [line([tex(name) for name in table.columns]), r"\midrule", *body, r"\bottomrule"]
-    lines += [r"\end{tabular}", *(rf"\par\smallskip\footnotesize {tex(n)}" for n in table.notes), r"\end{table}"]
+    lines += [
+        r"\end{tabular}",
+        *(rf"\par\smallskip\footnotesize {tex(n)}" for n in table.notes),
+        r"\end{table}",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -312,5 +312,7 @@ EXPERIMENTS: dict[str, Any] = {
 def get_experiment(name: str) -> Any:
     """Table or figure by its name."""
     if name not in EXPERIMENTS:
-        raise UsageError(f"The experiment must be one of {', '.join(EXPERIMENTS)}, all. Got {name!r} instead.")
+        raise UsageError(
+            f"The experiment must be one of {', '.join(EXPERIMENTS)}, all. Got {name!r} instead."
+        )
     return EXPERIMENTS[name]

@@ -20,7 +20,9 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
         return ["No table has been run yet."]
     said = []
     if any(outcome.quick for outcome in outcomes):
-        said.append("Some of this comes from a quick run, with less data than the paper: read it as a first look.")
+        said.append(
+            "Some of this comes from a quick run, with less data than the paper: read it as a first look."
+        )
     for protocol in dict.fromkeys(outcome.protocol for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.protocol == protocol]
         said.append(_winners(protocol, own))
@@ -73,17 +75,21 @@ def _rivals(protocol: str, outcomes: list[Outcome]) -> str:
                     open_ + (not decided),
                 ]
     told = "; ".join(
-        f"{method} {better} better, {worse} worse, {open_} open" for method, (better, worse, open_) in counts.items()
+        f"{method} {better} better, {worse} worse, {open_} open"
+        for method, (better, worse, open_) in counts.items()
     )
     return (
-        f"Protocol {protocol}: NRC against each rival, rows where it is better, worse, or no difference shows at "
-        f"p < {LEVEL}: {told}."
+        f"Protocol {protocol}: NRC against each rival, rows where it is better, worse, or no difference is "
+        f"seen at p < {LEVEL}: {told}."
     )
 
 
 def _closeness(outcomes: list[Outcome]) -> str:
     gaps = [
-        (outcome.difference(row, method), f"{method} at {outcome.table.row_name} = {row} of {outcome.table.name}")
+        (
+            outcome.difference(row, method),
+            f"{method} at {outcome.table.row_name} = {row} of {outcome.table.name}",
+        )
         for outcome in outcomes
         for row in outcome.rows
         for method in outcome.methods
