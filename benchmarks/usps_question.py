@@ -5,7 +5,8 @@
 For each way to prepare the images, NRC is scored on the test part for T = 5 and 16 to 20, rho from 0.5 to 20
 and three rules, and the exact non-negative optimum; CRC, SRC and NSC stand beside it as a check of the
 preparation. A figure is the mean over the trials of the best parameters of each trial, chosen on the test
-part as the authors' scripts did, in per cent; what one fixed parameter reaches is printed too. Output: Markdown.
+part as the authors' scripts did, in per cent; what one fixed parameter reaches is printed too. Output is
+Markdown.
 """
 
 from __future__ import annotations

@@ -148,8 +148,7 @@ def speed_table(extra: dict[str, Any]) -> Table:
     notes = [
         f"{setting['n_train']} training samples, {setting['n_features']} features, {setting['queries']} "
         "queries; ratio: CRC = 1. All methods in one run on one machine, the fastest of three rounds. Batch: "
-        "all queries in one call. One by one: median of single calls, which mostly measures the fixed cost of "
-        "a call.",
+        "all queries in one call. One by one: median of single calls, mostly the fixed cost of a call.",
         f"{extra['machine']['cpu']}, {extra['machine']['cores']} cores.",
     ]
     if extra["recipe"]["quick"]:
@@ -244,8 +243,8 @@ def _figure_words(extra: dict[str, Any]) -> str:
         ends = ", ".join(f"max |{name}| {curve[-1]:.1e}" for name, curve in shown["curves"].items())
         after = ", ".join(f"{curve[shown['published_steps'] - 1]:.1e}" for curve in shown["curves"].values())
         return (
-            f"After {len(next(iter(shown['curves'].values())))} steps of ADMM, rho = {shown['rho']:g}: {ends}; "
-            f"after the {shown['published_steps']} steps of the published NRC: {after}."
+            f"After {len(next(iter(shown['curves'].values())))} steps of ADMM, rho = {shown['rho']:g}: {ends}"
+            f"; after the {shown['published_steps']} steps of the published NRC: {after}."
         )
     atom_labels = np.array(shown["atom_labels"])
     parts = []
@@ -254,8 +253,8 @@ def _figure_words(extra: dict[str, Any]) -> str:
         own = np.abs(values[atom_labels == shown["label"]]).sum() / max(np.abs(values).sum(), 1e-300)
         parts.append(
             f"{name} uses {np.count_nonzero(values)} of {len(values)} samples, "
-            f"{np.count_nonzero(values < 0)} of them negatively, and {100 * own:.0f} % of the size of its code "
-            "is on the right class"
+            f"{np.count_nonzero(values < 0)} of them negatively, and {100 * own:.0f} % of the size of its "
+            "code is on the right class"
         )
     return "; ".join(parts) + "."
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from residuum.datasets import Samples, load_dataset
 from residuum.dictionary import unit_rows
-from residuum.errors import DataError
 from residuum.experiments.comparison import Split, split
 from residuum.experiments.tables import PaperTable
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
@@ -145,14 +144,9 @@ class Preparation:
     def _project(self, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
         train = self._raw("train", parts.train, self._largest(trial), trial)
         test = self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
+        # n centred samples span n - 1 directions at most: 50 of each of ten digits give 499, not 500.
         limit = min(len(train) - 1, train.shape[1])
-        if dimension > limit:
-            raise DataError(
-                f"{self.table.name} asks for {dimension} dimensions, but {len(train)} training samples of "
-                f"{train.shape[1]} values allow {limit} at most. The copy of {self.table.dataset} may be "
-                "incomplete."
-            )
-        pca = EigenfacePCA(dimension, normalize=False).fit(train)
+        pca = EigenfacePCA(dimension if dimension < limit else None, normalize=False).fit(train)
         return pca.transform(train).astype(np.float64), pca.transform(test).astype(np.float64)
 
     def _largest(self, trial: int) -> Array:

@@ -100,4 +100,7 @@ def _closeness(outcomes: list[Outcome]) -> str:
     if not far:
         return f"With parameters chosen on the test samples as the authors' scripts did, {close}."
     listed = "; ".join(f"{where} {value:+.1f}".replace("-", "−") for value, where in far)
-    return f"With parameters chosen on the test samples as the authors' scripts did, {close}. The others: {listed}."
+    return (
+        f"With parameters chosen on the test samples as the authors' scripts did, {close}. "
+        f"The others: {listed}."
+    )
