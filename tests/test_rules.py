@@ -12,12 +12,13 @@ def literal(name, blocks, y, parts):
     whole = sum(block @ part for block, part in zip(blocks, parts, strict=True))
     scores = []
     for block, part in zip(blocks, parts, strict=True):
-        norm = np.linalg.norm(part)
+        norm, reach = np.linalg.norm(part), np.linalg.norm(block @ part)
         scores.append(
             {
                 "residual": np.linalg.norm(y - block @ part),
                 "scaled_residual": np.linalg.norm(y - block @ part) / norm if norm else np.inf,
                 "reconstruction": np.linalg.norm(whole - block @ part),
+                "relative_residual": np.linalg.norm(y - block @ part) / reach if reach else np.inf,
             }[name]
         )
     return scores

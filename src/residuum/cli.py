@@ -25,8 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("residuum.commands.bench:bench", "Time the exact engine against its peers."),
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
-    "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
+    "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
+    "reproduce": ("residuum.commands.reproduce:reproduce", "Run the tables and figures of the paper again."),
+    "results": ("residuum.commands.reproduce:results", "Write a page of results from run folders."),
 }
 
 

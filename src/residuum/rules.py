@@ -30,10 +30,22 @@ def reconstruction(dictionary: Dictionary, queries: FloatArray, codes: Any) -> F
     return class_distances(dictionary, codes @ dictionary.atoms, codes)
 
 
+def relative_residual(dictionary: Dictionary, queries: FloatArray, codes: Any) -> FloatArray:
+    """``||y - X_k c_k|| / ||X_k c_k||``, by which NSC was run for the paper; +inf where ``X_k c_k = 0``.
+
+    For an exact projection it decides like the plain residual; with a ridge it does not favour a class only
+    because its samples are more alike.
+    """
+    distances = class_distances(dictionary, queries, codes)
+    reach = class_distances(dictionary, np.zeros_like(queries), codes)
+    return np.divide(distances, reach, out=np.full_like(distances, np.inf), where=reach > 0)
+
+
 RULES: dict[str, Rule] = {
     "residual": residual,
     "scaled_residual": scaled_residual,
     "reconstruction": reconstruction,
+    "relative_residual": relative_residual,
 }
 
 

@@ -113,6 +113,44 @@ def convergence_figure(illustration: dict[str, Any]) -> str:
         )
 
 
+def accuracy_figure(name: str, axis_name: str, rows: list[int], curves: dict[str, dict[str, Any]]) -> str:
+    """Accuracy in per cent against d or n: ours with one standard deviation, the paper's beside it, dashed.
+
+    Parameters
+    ----------
+    name : str
+        Distinguishes the figures of a page.
+    axis_name : str
+        What the rows are.
+    rows : list of int
+        Values on the horizontal axis.
+    curves : dict
+        Method -> ``ours`` and ``deviation`` (one value per row; None where missing) and ``paper``.
+    """
+    with _figure(name, 9.0, 4.4) as figure:
+        axis = figure.subplots()
+        for k, (method, curve) in enumerate(curves.items()):
+            colour = CLASS_COLOURS[k % len(CLASS_COLOURS)]
+            ours = np.array(curve["ours"], dtype=float)  # None becomes nan, which is not drawn
+            spread = np.nan_to_num(np.array(curve["deviation"], dtype=float))
+            axis.errorbar(rows, ours, yerr=spread, color=colour, linewidth=1.7, capsize=2, marker="o", ms=4)
+            axis.plot([], [], color=colour, linewidth=1.7, marker="o", ms=4, label=method)
+            if curve["paper"] is not None:
+                axis.plot(rows, curve["paper"], "--", color=colour, linewidth=1.0, alpha=0.75)
+        axis.set_xscale("log")
+        axis.set_xticks(rows, [str(row) for row in rows])
+        axis.minorticks_off()
+        axis.set_xlabel(axis_name)
+        axis.set_ylabel("accuracy, per cent")
+        axis.legend(frameon=False, ncols=2)
+        told = "; ".join(f"{m}: {', '.join(_percent(v) for v in c['ours'])}" for m, c in curves.items())
+        return _svg(figure, f"Accuracy in per cent at {axis_name} = {', '.join(map(str, rows))}. {told}.")
+
+
+def _percent(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.1f}"
+
+
 def query_picture(illustration: dict[str, Any]) -> str:
     """The query itself where it is an image: one SVG square per pixel."""
     rows, columns = illustration["image_shape"]

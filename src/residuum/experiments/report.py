@@ -49,20 +49,8 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     settings, illustration = results["settings"], results["illustration"]
     query = query_picture(illustration) if "image_shape" in illustration else ""
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>residuum compare: {html.escape(results["data"]["name"])}</title>
-<link rel="icon" href="data:,">
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>Sparse, collaborative or non-negative: which helps?</h1>
-<p class="lead">{_lead(results)}</p>
-<h2>Results</h2>
+    again = html.escape(command_line(settings))
+    body = f"""<h2>Results</h2>
 <div class="wide" tabindex="0" role="region" aria-label="Table of results">{html_table(table)}</div>
 <ul class="notes">{notes}</ul>
 <h2>One query, three codes</h2>
@@ -79,7 +67,27 @@ def report_page(results: dict[str, Any], table: Table) -> str:
 <dl>{_pairs(_parameter_texts(results["parameters"]))}</dl>
 <h2>Machine and run</h2>
 <dl>{_pairs(_run_texts(results))}</dl>
-<p class="notes">The same numbers again (times aside): <code>{html.escape(command_line(settings))}</code></p>
+<p class="notes">The same numbers again (times aside): <code>{again}</code></p>"""
+    name = f"residuum compare: {results['data']['name']}"
+    return page(name, "Sparse, collaborative or non-negative: which helps?", _lead(results), body)
+
+
+def page(name: str, heading: str, lead: str, body: str) -> str:
+    """One HTML file that asks nothing of the network; `lead` and `body` are HTML, the others plain text."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(name)}</title>
+<link rel="icon" href="data:,">
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>{html.escape(heading)}</h1>
+<p class="lead">{lead}</p>
+{body}
 </main>
 </body>
 </html>

@@ -42,16 +42,17 @@ def _umask() -> int:
 
 def to_json(value: Any) -> str:
     """JSON with one line per scalar or list of scalars: readable, yet long lists do not sprawl."""
-    return _pretty(_plain(value), "") + "\n"
+    return _pretty(plain(value), "") + "\n"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same value in the types of JSON; nan and inf become null."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):  # arrays and scalars of numpy
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None  # JSON has no nan and no inf
     return value
@@ -79,7 +80,7 @@ def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
     settings : dict
         Everything that decides the results, as JSON; a run is only continued under equal settings.
     """
-    settings = _plain(settings)
+    settings = plain(settings)
     if out == "":
         raise UsageError("out must name a folder. Got an empty name.")
     if out is None:

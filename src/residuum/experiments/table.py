@@ -56,8 +56,8 @@ def scientific(value: float | None) -> str:
     return "" if value is None else "0" if value == 0 else f"{value:.1e}"
 
 
-def markdown(table: Table) -> str:
-    """GitHub-flavoured Markdown."""
+def markdown(table: Table, level: int = 1) -> str:
+    """GitHub-flavoured Markdown under a heading of the given level."""
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -67,9 +67,39 @@ def markdown(table: Table) -> str:
         line([f"**{text}**" if (i, j) in table.best else text for j, text in enumerate(row)])
         for i, row in enumerate(table.rows)
     ]
-    lines = [f"# {table.title}", "", line(table.columns), line(rule), *body]
+    lines = [f"{'#' * level} {table.title}", "", line(table.columns), line(rule), *body]
     for note in table.notes:
         lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+_TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "<": "$<$", ">": "$>$"}
+_TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def latex(table: Table) -> str:
+    """A LaTeX ``table`` with the booktabs rules."""
+
+    def tex(text: str) -> str:
+        return "".join(_TEX.get(character, character) for character in text)
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(cells) + r" \\"
+
+    body = [
+        line(
+            [rf"\textbf{{{tex(text)}}}" if (i, j) in table.best else tex(text) for j, text in enumerate(row)]
+        )
+        for i, row in enumerate(table.rows)
+    ]
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
+    lines += [line([tex(name) for name in table.columns]), r"\midrule", *body, r"\bottomrule"]
+    lines += [
+        r"\end{tabular}",
+        *(rf"\par\smallskip\footnotesize {tex(n)}" for n in table.notes),
+        r"\end{table}",
+    ]
     return "\n".join(lines) + "\n"
 
 

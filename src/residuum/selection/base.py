@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from residuum.base import RepresentationClassifier, decision_values
 from residuum.explanation import Explanation
@@ -37,6 +37,9 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 
 Candidate = dict[str, Any]
+
+# Entries of the codes of one block of queries: a few such arrays fit into memory on any machine.
+_BLOCK_ENTRIES = 2**23
 
 
 class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -152,6 +155,37 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for index, class_scores in self._fold_scores(fold, candidates):
             scores[index] = scorer(_Scored(fold.classes, class_scores), X[test], y[test])
         return scores
+
+    def predict_grid(self, X: Any, y: Any, X_test: Any) -> tuple[list[Candidate], np.ndarray]:
+        """Labels of other samples under every candidate, each fitted to all of X: nothing is chosen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        X_test : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        candidates : list of dict
+            Parameters, from the simplest to the most complex.
+        labels : ndarray of shape (n_candidates, n_queries)
+            Labels of the queries under each candidate.
+        """
+        X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
+        X_test = check_array(X_test, dtype=[np.float64, np.float32])
+        candidates = self._candidates(len(X))
+        winners = np.zeros((len(candidates), len(X_test)), dtype=np.intp)
+        rows = max(1, _BLOCK_ENTRIES // len(X))
+        whole = Fold(X, y, X_test)
+        for first in range(0, len(X_test), rows):
+            some = slice(first, first + rows)
+            for index, class_scores in self._fold_scores(whole.part(some), candidates):
+                winners[index, some] = class_scores.argmin(axis=1)
+        return candidates, whole.classes[winners]
 
     # The chosen model answers.
 

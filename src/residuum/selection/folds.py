@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import cached_property, partial
 from typing import Any
 
@@ -28,6 +29,15 @@ class Fold:
             plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
         queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
         self.dictionary, self.queries = plain.rotated(queries)
+
+    def part(self, rows: slice) -> Fold:
+        """The same training part with some of the queries; what belongs to the dictionary is shared."""
+        fold = copy(self)
+        for name in ("correlations", "energies"):
+            vars(fold).pop(name, None)
+        fold.queries = self.queries[rows]
+        vars(fold)["class_grams"] = self.class_grams
+        return fold
 
     @cached_property
     def correlations(self) -> FloatArray:
@@ -83,6 +93,9 @@ class Fold:
                 scores = np.sqrt(self.squared_residuals(codes, reach))
             if rule == "scaled_residual":
                 norms = np.sqrt(self.class_sums(codes**2))
+                scores = np.divide(scores, norms, out=np.full_like(scores, np.inf), where=norms > 0)
+            elif rule == "relative_residual":
+                norms = np.sqrt(np.maximum(reach, 0))
                 scores = np.divide(scores, norms, out=np.full_like(scores, np.inf), where=norms > 0)
             found[rule] = self.recheck(scores, partial(self.direct, codes, rule))
         return found

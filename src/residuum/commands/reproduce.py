@@ -1,0 +1,190 @@
+"""``residuum reproduce`` and ``residuum results``: the paper's tables and figures beside our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from residuum.errors import InterruptedRunError
+
+NAMES = ("table1", "table2", "table3", "table4", "table5", "figure1", "figure2", "all")
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--trials", type=int, help="Random splits.  [default: as the paper]")
+@click.option("--quick", is_flag=True, help="Fewer trials, rows and queries; for a first look.")
+@click.option(
+    "--protocol",
+    default="all",
+    show_default=True,
+    metavar="published|authors|best|all",
+    help="How parameters are chosen.",
+)
+@click.option("--resume/--fresh", default=True, help="Keep finished results (default) or compute them again.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
+@click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
+@click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/reproduce, or ...-quick]")
+@click.option("--data", metavar="FOLDER", help="Data home.  [default: $RESIDUUM_DATA, else the cache folder]")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of tables.")
+def reproduce(
+    names: tuple[str, ...],
+    trials: int | None,
+    quick: bool,
+    protocol: str,
+    resume: bool,
+    seed: int,
+    n_jobs: int | None,
+    out: str | None,
+    data: str | None,
+    as_json: bool,
+) -> None:
+    """Run the paper's experiments again: table1 to table5, figure1, figure2, or all.
+
+    Tables go to standard output with the paper's numbers beside ours. The run folder keeps one file for every
+    finished result (raw predictions, parameters, seed, versions, machine), and report.md, report.tex and
+    report.html. An interrupted run continues when the same command is given again.
+    """
+    from residuum.experiments.extras import run_figure, run_speed
+    from residuum.experiments.protocol import choose_protocols
+    from residuum.experiments.run import plan, run_plan
+    from residuum.experiments.run_folder import open_folder
+    from residuum.experiments.tables import EXPERIMENTS, get_experiment
+    from residuum.machine import limit_threads, machine_facts
+
+    wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+    experiments = [get_experiment(name) for name in wanted]
+    protocols = choose_protocols(protocol)
+    plans = {
+        e.name: plan(e, trials=trials, quick=quick, protocols=protocols, seed=seed)
+        for e in experiments
+        if e.kind == "accuracy"
+    }
+    extras: dict[str, Callable[..., Any]] = {"speed": run_speed, "figure": run_figure}
+    folder = Path(out or f"residuum-runs/reproduce{'-quick' * quick}")
+    with limit_threads(n_jobs):
+        machine = machine_facts()
+        folder = open_folder("reproduce", str(folder), {"command": "reproduce", "quick": quick, "seed": seed})
+        common: dict[str, Any] = {"resume": resume, "data_home": data, "cache_dir": _cache_dir(data)}
+        skipped = []
+        for experiment in experiments:
+            if "all" in names and _missing(experiment, data):
+                skipped.append(experiment.name)
+                continue
+            with _progress(folder) as show:
+                if experiment.kind == "accuracy":
+                    run_plan(plans[experiment.name], folder, machine, on_step=show, **common)
+                else:
+                    extras[experiment.kind](
+                        experiment, folder, machine, quick=quick, seed=seed, on_step=show, **common
+                    )
+    for name in skipped:
+        click.echo(
+            f"Left out {name}: its data set is not in the data home ('residuum data status').", err=True
+        )
+    _report(folder, wanted, protocols, as_json)
+
+
+def _missing(experiment: Any, data: str | None) -> bool:
+    """Whether ``all`` must leave this one out, because its data set is not at hand."""
+    from residuum.datasets import load_dataset
+    from residuum.errors import DataNotFoundError
+    from residuum.experiments.tables import EXPERIMENTS
+
+    table = experiment if experiment.kind == "accuracy" else EXPERIMENTS[experiment.setting]
+    try:
+        load_dataset(table.dataset, data_home=data, image_shape=table.image_shape)
+    except DataNotFoundError:
+        return True
+    return False
+
+
+def _cache_dir(data: str | None) -> Path | None:
+    """Slow features are kept beside the data where that folder can be written."""
+    import os
+
+    return Path(data) / "features" if data and os.access(data, os.W_OK) else None
+
+
+def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json: bool) -> None:
+    from residuum.experiments.paper_report import numbers, tables_of, write_reports
+    from residuum.experiments.table import print_table
+
+    contents = write_reports(folder)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), **numbers(contents, names, protocols)}, indent=2))
+    else:
+        for table in tables_of(contents, names, protocols):
+            print_table(table, sys.stdout)
+            click.echo()
+    click.echo(f"Wrote report.md, report.tex and report.html to {folder}", err=True)
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
+@click.option("--out", metavar="FILE", help="Markdown page to write.  [default: standard output]")
+def results(folders: tuple[str, ...], out: str | None) -> None:
+    """Write a page of results from run folders of 'reproduce': all tables, all protocols, and what they say.
+
+    Where two folders hold the same result, that of the folder named later is shown.
+    """
+    from residuum.experiments.paper_report import read_contents, results_page
+    from residuum.experiments.run_folder import write_atomic
+
+    page = results_page(read_contents([Path(folder) for folder in folders]))
+    if out is None:
+        click.echo(page)
+        return
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, page)
+    click.echo(f"Wrote {path}", err=True)
+
+
+@contextmanager
+def _progress(folder: Path) -> Iterator[Callable[[str, int, int, float | None], None]]:
+    """A bar on stderr with what is being done and the time left; without a terminal, a line now and then."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:<44}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    done = total = 0
+    told = -1e9
+    try:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task("", total=None, left="")
+
+            def show(text: str, finished: int, of: int, left: float | None) -> None:
+                nonlocal done, total, told
+                done, total = finished, of
+                remaining = "" if left is None else f"about {_duration(left)} left"
+                bar.update(task, completed=finished, total=of, description=text, left=remaining)
+                if not console.is_terminal and time.monotonic() - told > 15 and finished < of:
+                    told = time.monotonic()
+                    click.echo(f"[{finished}/{of}] {text} {remaining}".rstrip(), err=True)
+
+            yield show
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"{done} of {total} results are kept in {folder}; the same command continues from there."
+        ) from None
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

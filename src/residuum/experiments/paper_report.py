@@ -1,0 +1,313 @@
+"""Reports of reproduced tables and figures: Markdown, LaTeX, one HTML page, and the page of results."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residuum.experiments.extras import read_extra
+from residuum.experiments.outcomes import LEVEL, Outcome, read_folders
+from residuum.experiments.plots import accuracy_figure, coefficient_figure, convergence_figure
+from residuum.experiments.protocol import PROTOCOLS
+from residuum.experiments.report import page
+from residuum.experiments.run_folder import write_atomic
+from residuum.experiments.table import Table, html_table, latex, markdown, significant
+from residuum.experiments.tables import EXPERIMENTS
+from residuum.experiments.verdict import verdict
+
+ROW_NAMES = {"d": "dimension d after PCA", "n": "training samples n of each class"}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What run folders hold."""
+
+    outcomes: list[Outcome]
+    extras: dict[str, dict[str, Any]]
+
+
+def read_contents(folders: Iterable[Path]) -> Contents:
+    """Cells, speed tables and figures; what a later folder holds replaces that of an earlier one."""
+    folders = list(folders)
+    outcomes = read_folders(folders)
+    extras = {}
+    for name, experiment in EXPERIMENTS.items():
+        for folder in folders if experiment.kind != "accuracy" else ():
+            found = read_extra(folder, name)
+            if found is not None:
+                extras[name] = found
+    return Contents(outcomes, extras)
+
+
+def accuracy_table(outcome: Outcome) -> Table:
+    """Paper, ours, difference and p-value against NRC for each row, as the paper lays its tables out."""
+    table, protocol = outcome.table, PROTOCOLS[outcome.protocol]
+    rows: list[tuple[str, ...]] = []
+    best = set()
+    for row in outcome.rows:
+        means = {m: outcome.mean(row, m) for m in outcome.methods}
+        highest = max(round(v, 1) for v in means.values() if not math.isnan(v))
+        head = f"{table.row_name} = {row}"
+        rows.append((f"{head}, paper", *(_number(table.paper_value(m, row)) for m in means)))
+        best |= {(len(rows), j) for j, v in enumerate(means.values(), start=1) if round(v, 1) == highest}
+        rows.append((f"{head}, ours", *(_ours(outcome, row, m) for m in means)))
+        rows.append((f"{head}, difference", *(_signed(outcome.difference(row, m)) for m in means)))
+        rows.append((f"{head}, p against NRC", *(_p(outcome, row, m) for m in means)))
+    title = f"{table.name.capitalize()}: {table.title} ({outcome.protocol})"
+    return Table(title, ("", *outcome.methods), tuple(rows), frozenset(best), _notes(outcome, protocol.title))
+
+
+def _notes(outcome: Outcome, protocol_title: str) -> tuple[str, ...]:
+    trials = outcome.trials
+    spread = f"mean ± standard deviation over {trials} trials" if trials > 1 else "one trial"
+    notes = [
+        f"Protocol {outcome.protocol}: {protocol_title}.",
+        f"Accuracy in per cent, {spread}; best of ours in bold. p: {outcome.test_name} between NRC and the "
+        "method of the column, two-sided, not corrected for the number of comparisons.",
+        *outcome.table.notes,
+    ]
+    if outcome.quick:
+        notes.insert(0, "QUICK RUN: fewer trials, rows or queries than the paper; not a reproduction.")
+    return tuple(notes)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.1f}"
+
+
+def _signed(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:+.1f}".replace("-", "−")
+
+
+def _ours(outcome: Outcome, row: int, method: str) -> str:
+    deviation = outcome.deviation(row, method)
+    return _number(outcome.mean(row, method)) + ("" if deviation is None else f" ± {deviation:.1f}")
+
+
+def _p(outcome: Outcome, row: int, method: str) -> str:
+    p = outcome.p_value(row, method) if method != "NRC" else math.nan
+    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def parameter_table(outcome: Outcome) -> Table:
+    """The parameters chosen most often, per row and method."""
+    rows = tuple(
+        (f"{outcome.table.row_name} = {row}, {method}", _chosen(outcome.parameters[row, method]))
+        for row in outcome.rows
+        for method in outcome.methods
+        if (row, method) in outcome.parameters
+    )
+    return Table(f"Chosen parameters ({outcome.protocol})", ("", "most frequent, of the trials"), rows)
+
+
+_DULL = frozenset({"estimator", "tol", "n_jobs", "positive", "per_class", "subspace_l2"})
+_LINEAR = ("LinearSVC", "LogisticRegression")
+
+
+def _chosen(parameters: list[dict[str, Any]]) -> str:
+    texts = []
+    for values in parameters:
+        if values["estimator"] in _LINEAR:
+            values = {"C": values["C"]}
+        elif values.get("solver") == "exact":
+            values = {"solver": "exact", "rule": values["rule"]}
+        kept = {k: v for k, v in values.items() if k not in _DULL and v not in (None, "admm")}
+        texts.append(
+            ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in kept.items())
+        )
+    top = max(dict.fromkeys(texts), key=texts.count)
+    return top if len(texts) == 1 else f"{top} ({texts.count(top)} of {len(texts)})"
+
+
+def speed_table(extra: dict[str, Any]) -> Table:
+    """Milliseconds per query and ratios to CRC, ours beside the paper's."""
+    paper, cells, setting = EXPERIMENTS[extra["name"]].paper, extra["cells"], extra["setting"]
+    batch = {name: min(cell["seconds"]) for name, cell in cells.items()}
+    single = {name: min(cell["single_seconds"]) for name, cell in cells.items()}
+    labels = np.array(extra["labels"])
+    rows = tuple(
+        (
+            name,
+            f"{paper[name]:.2f}" if name in paper else "",
+            f"{paper[name] / paper['CRC']:.2f}" if name in paper else "",
+            significant(1e3 * batch[name]),
+            f"{batch[name] / batch['CRC']:.2f}",
+            significant(1e3 * single[name]),
+            f"{single[name] / single['CRC']:.2f}",
+            f"{100 * np.mean(np.array(cell['predictions']) == labels):.1f}",
+        )
+        for name, cell in cells.items()
+    )
+    heads = ("", "paper s", "paper ratio", "ms, batch", "ratio", "ms, one by one", "ratio", "accuracy %")
+    notes = [
+        f"{setting['n_train']} training samples, {setting['n_features']} features, {setting['queries']} "
+        "queries; ratio: CRC = 1. All methods in one run on one machine, the fastest of three rounds. Batch: "
+        "all queries in one call. One by one: median of single calls, mostly the fixed cost of a call.",
+        f"{extra['machine']['cpu']}, {extra['machine']['cores']} cores.",
+    ]
+    if extra["recipe"]["quick"]:
+        notes.insert(0, "QUICK RUN: fewer queries than the paper.")
+    return Table(
+        f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}", heads, rows, notes=tuple(notes)
+    )
+
+
+def tables_of(contents: Contents, names: Iterable[str], protocols: Iterable[str]) -> list[Table]:
+    """The tables asked for, in the order of the paper."""
+    wanted, kinds = set(names), set(protocols)
+    found = [accuracy_table(o) for o in contents.outcomes if o.table.name in wanted and o.protocol in kinds]
+    return found + [speed_table(e) for n, e in contents.extras.items() if n in wanted and "cells" in e]
+
+
+def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) -> dict[str, Any]:
+    """The same as plain JSON, without the raw predictions."""
+    wanted, kinds = set(names), set(protocols)
+    tables = [
+        {
+            "table": o.table.name,
+            "protocol": o.protocol,
+            "quick": o.quick,
+            "test": o.test_name,
+            "cells": [
+                {
+                    "row": row,
+                    "method": method,
+                    "paper": o.table.paper_value(method, row),
+                    "ours": o.mean(row, method),
+                    "deviation": o.deviation(row, method),
+                    "trials": len(o.accuracies(row, method)),
+                    "p_against_nrc": _json_number(o.p_value(row, method)),
+                }
+                for row in o.rows
+                for method in o.methods
+                if (row, method) in o.hits
+            ],
+        }
+        for o in contents.outcomes
+        if o.table.name in wanted and o.protocol in kinds
+    ]
+    speeds = [
+        {"table": name, "seconds_per_query": {m: min(c["seconds"]) for m, c in extra["cells"].items()}}
+        for name, extra in contents.extras.items()
+        if name in wanted and "cells" in extra
+    ]
+    return {"tables": tables, "speed": speeds}
+
+
+def _json_number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def write_reports(folder: Path) -> Contents:
+    """report.md, report.tex and report.html of everything the folder holds."""
+    contents = read_contents([folder])
+    names, protocols = list(EXPERIMENTS), list(PROTOCOLS)
+    tables = tables_of(contents, names, protocols)
+    write_atomic(folder / "report.md", results_page(contents))
+    write_atomic(folder / "report.tex", "% needs the package booktabs\n" + "\n".join(map(latex, tables)))
+    write_atomic(folder / "report.html", html_page(contents))
+    return contents
+
+
+def results_page(contents: Contents) -> str:
+    """Markdown with the answer first, then every table and how it was obtained."""
+    lines = ["# Results: sparse, collaborative or non-negative?", ""]
+    lines += ["The paper's tables and figures, run again. Every number below is computed from the raw", ""]
+    lines[-2] += (
+        " predictions in run folders by `residuum results FOLDER...`; `residuum reproduce all` makes them."
+    )
+    lines += ["## The answer", ""]
+    lines += [line for text in verdict(contents.outcomes) for line in (f"- {text}",)]
+    for outcome in contents.outcomes:
+        lines += ["", markdown(accuracy_table(outcome), level=2).rstrip(), ""]
+        lines += ["<details><summary>Chosen parameters</summary>", ""]
+        lines += [markdown(parameter_table(outcome), level=3).rstrip(), "", "</details>"]
+    for extra in contents.extras.values():
+        if "cells" in extra:
+            lines += ["", markdown(speed_table(extra), level=2).rstrip()]
+        else:
+            lines += ["", f"## {extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}", ""]
+            lines += [_figure_words(extra)]
+    return "\n".join(lines) + "\n"
+
+
+def _figure_words(extra: dict[str, Any]) -> str:
+    shown = extra["illustration"]
+    if extra["shows"] == "curves":
+        ends = ", ".join(f"max |{name}| {curve[-1]:.1e}" for name, curve in shown["curves"].items())
+        after = ", ".join(f"{curve[shown['published_steps'] - 1]:.1e}" for curve in shown["curves"].values())
+        return (
+            f"After {len(next(iter(shown['curves'].values())))} steps of ADMM, rho = {shown['rho']:g}: {ends}"
+            f"; after the {shown['published_steps']} steps of the published NRC: {after}."
+        )
+    atom_labels = np.array(shown["atom_labels"])
+    parts = []
+    for name, code in shown["codes"].items():
+        values = np.array(code)
+        own = np.abs(values[atom_labels == shown["label"]]).sum() / max(np.abs(values).sum(), 1e-300)
+        parts.append(
+            f"{name} uses {np.count_nonzero(values)} of {len(values)} samples, "
+            f"{np.count_nonzero(values < 0)} of them negatively, and {100 * own:.0f} % of the size of its "
+            "code is on the right class"
+        )
+    return "; ".join(parts) + "."
+
+
+def html_page(contents: Contents) -> str:
+    """One file that asks nothing of the network: answer, tables, plots, figures."""
+    body = ["<h2>The answer</h2>", "<ul>"]
+    body += [f"<li>{html.escape(text)}</li>" for text in verdict(contents.outcomes)] + ["</ul>"]
+    for outcome in contents.outcomes:
+        body += _section(accuracy_table(outcome), _curves(outcome), parameter_table(outcome))
+    for extra in contents.extras.values():
+        if "cells" in extra:
+            body += _section(speed_table(extra), "", None)
+        else:
+            draw = coefficient_figure if extra["shows"] == "codes" else convergence_figure
+            title = f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}"
+            words = html.escape(_figure_words(extra))
+            body += [f"<h2>{html.escape(title)}</h2>", f"<figure><figcaption>{words}</figcaption>"]
+            body += [f'<div class="wide">{draw(extra["illustration"])}</div></figure>']
+    lead = (
+        "The paper's tables and figures, run again: its numbers, ours, the difference, and a paired test "
+        "between NRC and each rival. Protocols are never mixed in one table."
+    )
+    title = "Sparse, collaborative or non-negative: the paper's experiments again"
+    return page("residuum reproduce", title, html.escape(lead), "\n".join(body))
+
+
+def _section(table: Table, figure: str, parameters: Table | None) -> list[str]:
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    parts = [f"<h2>{html.escape(table.title)}</h2>"]
+    parts += [f'<div class="wide" tabindex="0" role="region" aria-label="Table">{html_table(table)}</div>']
+    parts += [f'<ul class="notes">{notes}</ul>']
+    if figure:
+        parts += [f'<figure><div class="wide">{figure}</div></figure>']
+    if parameters:
+        parts += [f"<details><summary>Chosen parameters</summary>{html_table(parameters)}</details>"]
+    return parts
+
+
+def _curves(outcome: Outcome) -> str:
+    rows = list(outcome.rows)
+    curves = {
+        method: {
+            "ours": [_json_number(outcome.mean(row, method)) for row in rows],
+            "deviation": [outcome.deviation(row, method) for row in rows],
+            "paper": [outcome.table.paper_value(method, row) for row in rows]
+            if method in outcome.table.paper
+            else None,
+        }
+        for method in outcome.methods
+    }
+    name = f"{outcome.table.name}-{outcome.protocol}"
+    return accuracy_figure(name, ROW_NAMES[outcome.table.row_name], rows, curves)
+
+
+__all__ = ["LEVEL", "Contents", "numbers", "read_contents", "results_page", "tables_of", "write_reports"]

@@ -1,0 +1,472 @@
+"""The paper's tables and figures: declarations, protocols, run folders, reports, and the commands."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+from scipy.stats import binomtest, ttest_rel
+
+from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
+from residuum.cli import main
+from residuum.datasets import DATASETS
+from residuum.errors import UsageError
+from residuum.experiments import protocol as protocols
+from residuum.experiments import tables
+from residuum.experiments.outcomes import read_folders
+from residuum.experiments.paper_report import accuracy_table, read_contents, results_page
+from residuum.experiments.preparation import FEATURES, SPLITS, Preparation, Prepared
+from residuum.experiments.run import Clock, Key, plan, read_cell, run_plan
+from residuum.experiments.run_folder import SETTINGS, to_json, write_atomic
+from residuum.experiments.table import Table, latex
+from residuum.experiments.verdict import verdict
+
+ACCURACY = [e for e in tables.EXPERIMENTS.values() if e.kind == "accuracy"]
+
+
+@pytest.fixture(scope="session")
+def ar_home(tmp_path_factory) -> Path:
+    """A data home with a synthetic AR_DAT.mat of the exact shape of the public file."""
+    home = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(0)
+    faces = rng.uniform(40, 220, size=(100, 2580))
+    train = np.repeat(np.arange(1, 101), 7)
+    test = np.delete(np.repeat(np.arange(1, 101), 7), 76 * 7)  # subject 77 lacks one image
+
+    def images(labels):
+        noisy = faces[labels - 1] + rng.normal(scale=60, size=(len(labels), 2580))
+        return np.clip(noisy, 0, 255).astype(np.uint8).T
+
+    savemat(
+        home / "AR_DAT.mat",
+        {
+            "NewTrain_DAT": images(train),
+            "NewTest_DAT": images(test),
+            "trainlabels": train[None].astype(np.uint8),
+            "testlabels": test[None].astype(np.uint8),
+        },
+    )
+    return home
+
+
+@pytest.fixture(scope="module")
+def small_table1():
+    """Table 1 with tiny grids, so that the command is what takes the time."""
+    cv = {
+        "NSC": {"l2s": (0.1,)},
+        "SVM": {"Cs": (1.0,)},
+        "SRC": {"l1s": (0.3,)},
+        "CRC": {"l2s": (0.01,)},
+        "CROC": {"l2s": (0.01,), "weights": (0.5,)},
+        "ProCRC": {"gammas": (0.1,), "l2s": (0.01,)},
+        "NRC": {"rhos": (1.0, 0.1), "max_iters": (5,)},
+    }
+    grids = {"published": cv, "authors": cv}
+    table = replace(tables.TABLE1, grids=grids, validation=100, quick=tables.Quick(rows=(54,)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(tables.EXPERIMENTS, "table1", table)
+        yield table
+
+
+@pytest.fixture(scope="module")
+def finished(ar_home, small_table1, tmp_path_factory) -> Path:
+    """Folder of a finished quick run of Table 1 under authors."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert run(["table1", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out]) == 0
+    return out
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def run(args):
+    return main(["reproduce", *map(str, args)])
+
+
+# Declarations
+
+
+@pytest.mark.parametrize("table", ACCURACY, ids=lambda t: t.name)
+def test_a_table_names_what_exists(table):
+    assert table.dataset in DATASETS
+    assert table.split in SPLITS
+    assert table.features in FEATURES
+    assert set(table.paper) == set(tables.METHODS)
+    assert all(len(values) == len(table.rows) for values in table.paper.values())
+    assert set(table.grids) <= set(protocols.PROTOCOLS)
+    for name in protocols.PROTOCOLS:
+        for method in protocols.PROTOCOLS[name].methods:
+            protocols.SEARCHES[method](**protocols.grid(table, name, method, 700))
+
+
+def test_the_papers_numbers_are_as_printed():
+    assert tables.TABLE1.paper_value("NRC", 54) == 86.0
+    assert tables.TABLE2.paper_value("CROC", 300) == 98.2
+    assert tables.TABLE3.paper_value("SRC", 300) == 94.8
+    assert tables.TABLE4.paper_value("NRC", 600) == 99.0
+    assert tables.TABLE3.paper_value("SoftNRC", 50) is None
+    assert list(tables.TABLE5.paper.values()) == [0.03, 0.04, 0.03, 0.43, 0.07, 0.22, 0.07, 0.15]
+
+
+def test_published_nrc_is_the_published_one():
+    for table in ACCURACY:
+        grid = protocols.grid(table, "published", "NRC", 700)
+        assert grid["max_iters"] == (5,)
+        assert grid["rules"] == ("residual",)
+        assert grid["exact"] is False
+
+
+# Selection on given test samples
+
+
+@pytest.fixture(scope="module")
+def blobs() -> Prepared:
+    rng = np.random.default_rng(1)
+    centres = rng.uniform(size=(4, 20))
+    labels = np.arange(60) % 4
+    samples = centres[labels] + rng.normal(scale=0.25, size=(60, 20))
+    return Prepared(samples[:32], labels[:32], samples[32:], labels[32:])
+
+
+@pytest.mark.parametrize(
+    ("search", "plain"),
+    [
+        (NRCCV(rhos=[0.1, 1.0], max_iters=[1, 5]), NRC),
+        (SRCCV(l1s=[0.1, 0.01]), SRC),
+        (CRCCV(l2s=[0.1, 0.01]), CRC),
+        (NSCCV(l2s=[1.0, 0.1], rules=("residual", "relative_residual")), NSC),
+    ],
+    ids=["NRC", "SRC", "CRC", "NSC"],
+)
+def test_predict_grid_vs_one_by_one(search, plain, blobs, monkeypatch):
+    monkeypatch.setattr("residuum.selection.base._BLOCK_ENTRIES", 32 * 5)  # several blocks of queries
+    candidates, labels = search.predict_grid(blobs.train, blobs.train_labels, blobs.test)
+    assert len(candidates) == len(labels)
+    for candidate, found in zip(candidates, labels, strict=True):
+        expected = plain(**candidate).fit(blobs.train, blobs.train_labels).predict(blobs.test)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_authors_takes_the_best_on_test_and_cv_does_not_see_it(blobs):
+    grid = {"l2s": (100.0, 1.0, 0.01), "rules": ("residual",)}
+    chosen = protocols.answer("CRC", grid, blobs, on_test=True, validation=None)
+    accuracies = [
+        np.mean(
+            CRC(l2=l2, rule="residual").fit(blobs.train, blobs.train_labels).predict(blobs.test)
+            == blobs.test_labels
+        )
+        for l2 in grid["l2s"]
+    ]
+    assert chosen.selection_score == max(accuracies)
+    assert np.mean(np.array(chosen.predictions) == blobs.test_labels) == max(accuracies)
+    honest = protocols.answer("CRC", grid, blobs, on_test=False, validation=None)
+    shuffled = replace(blobs, test_labels=np.roll(blobs.test_labels, 1))
+    again = protocols.answer("CRC", grid, shuffled, on_test=False, validation=None)
+    assert honest == again
+
+
+def test_folds_thin_only_what_is_validated():
+    labels = np.repeat(np.arange(10), 50)
+    for train, test in protocols.folds(labels, 100):
+        assert len(train) == 400
+        assert np.bincount(labels[test], minlength=10).tolist() == [2] * 10
+        assert not set(train) & set(test)
+    assert len(protocols.folds(np.repeat([0, 1], 3), None)) == 3
+
+
+# Splits
+
+
+def test_rows_of_a_trial_are_nested_and_features_follow(data_home):
+    table = tables.TABLE3
+    preparation = Preparation(table, (50, 100), queries=30, data_home=str(data_home))
+    small, large = preparation.split(50, 1), preparation.split(100, 1)
+    assert set(small.train) < set(large.train)
+    assert set(small.train) != set(preparation.split(50, 0).train)
+    assert np.bincount(preparation.samples.labels[small.train]).tolist() == [50] * 10
+    assert small.train.max() < 7291 <= small.test.min()
+    first = preparation.features(50, 1)
+    alone = Preparation(table, (50,), queries=30, data_home=str(data_home)).features(50, 1)
+    np.testing.assert_array_equal(first.train, alone.train)
+    np.testing.assert_array_equal(first.test, alone.test)
+    np.testing.assert_array_equal(first.train_labels, preparation.samples.labels[small.train])
+    np.testing.assert_allclose(np.linalg.norm(first.train, axis=1), 1)
+
+
+def test_the_zero_image_of_yale_b_breaks_nothing(data_home):
+    preparation = Preparation(tables.TABLE2, (84,), data_home=str(data_home))
+    zero = int(np.flatnonzero(preparation.samples.images.reshape(2432, -1).max(axis=1) == 0)[0])
+    trials = [preparation.split(84, t) for t in range(8)]
+    in_train = next(t for t, parts in enumerate(trials) if zero in parts.train)
+    in_test = next(t for t, parts in enumerate(trials) if zero in parts.test)
+    for trial in (in_train, in_test):
+        data = preparation.features(84, trial)
+        for method, grid in (
+            ("CRC", {"l2s": (0.01,)}),
+            ("NRC", {"rhos": (0.1,), "max_iters": (5,)}),
+        ):
+            found = protocols.answer(method, grid, data, on_test=True, validation=None)
+            assert len(found.predictions) == 38 * 32
+            assert found.selection_score > 0.85
+
+
+# Runs
+
+
+def test_table1_from_a_file_of_the_exact_shape(ar_home, copy, capsys):
+    out = copy
+    code = run(["table1", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    assert "d = 54, paper" in printed.out
+    assert "86.0" in printed.out
+    assert "ON THE TEST SAMPLES" in printed.out
+    assert "QUICK" in printed.out
+    cell = json.loads((out / "cells/table1/54/trial-000-authors-NRC.json").read_text())
+    assert len(cell["predictions"]) == 699
+    assert cell["n_train"] == 700
+    assert cell["n_features"] == 54
+    assert {"seed", "grid", "chosen_on"} <= set(cell["recipe"])
+    assert {"rho", "max_iter", "rule", "solver"} <= set(cell["parameters"])
+    assert cell["machine"]["packages"]["numpy"] == np.__version__
+    assert (out / "report.html").read_text().count("<table>") >= 2
+    assert "\\toprule" in (out / "report.tex").read_text()
+
+
+def test_protocols_are_never_mixed(ar_home, copy, capsys):
+    out = copy
+    assert run(["table1", "--quick", "--protocol", "published", "--data", ar_home, "--out", out]) == 0
+    capsys.readouterr()
+    outcomes = read_folders([out])
+    assert [o.protocol for o in outcomes] == ["published", "authors"]
+    for outcome in outcomes:
+        for method in outcome.methods:
+            cell = read_cell(Key("table1", 54, 0, outcome.protocol, method).path(out))
+            assert cell["recipe"]["protocol"] == outcome.protocol
+            assert cell["recipe"]["chosen_on"] == (
+                "test samples" if outcome.protocol == "authors" else "training samples"
+            )
+    page = results_page(read_contents([out]))
+    assert page.count("(published)") >= 1
+    assert page.count("(authors)") >= 1
+
+
+def test_cells_are_recomputable_from_raw_predictions(ar_home, small_table1, copy, capsys):
+    out = copy
+    assert run(["table1", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    labels = json.loads((out / "trials/table1/54-000.json").read_text())["labels"]
+    (table,) = printed["tables"]
+    for row in table["cells"]:
+        cell = read_cell(Key("table1", 54, 0, "authors", row["method"]).path(out))
+        hits = [p == label for p, label in zip(cell["predictions"], labels, strict=True)]
+        assert row["ours"] == pytest.approx(100 * sum(hits) / len(hits), abs=1e-12)
+    # and the parameters give these predictions again
+    cell = read_cell(Key("table1", 54, 0, "authors", "NRC").path(out))
+    data = Preparation(small_table1, (54,), data_home=str(ar_home)).features(54, 0)
+    parameters = {k: v for k, v in cell["parameters"].items() if k != "estimator"}
+    again = NRC(**parameters).fit(data.train, data.train_labels).predict(data.test)
+    assert again.tolist() == cell["predictions"]
+
+
+def test_a_second_run_keeps_what_is_there_and_fresh_does_not(ar_home, copy, capsys):
+    out = copy
+    command = ["table1", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out]
+    path = Key("table1", 54, 0, "authors", "CRC").path(out)
+    damaged = Key("table1", 54, 0, "authors", "NSC").path(out)
+    before, times = path.read_bytes(), path.stat().st_mtime_ns
+    damaged.write_text(damaged.read_text()[:100])
+    assert run(command) == 0
+    assert path.stat().st_mtime_ns == times
+    assert read_cell(damaged) is not None
+    assert run([*command, "--fresh"]) == 0
+    assert path.stat().st_mtime_ns != times
+    keep = ("predictions", "parameters", "recipe")
+    old, new = json.loads(before), json.loads(path.read_text())
+    assert {k: old[k] for k in keep} == {k: new[k] for k in keep}
+    capsys.readouterr()
+
+
+def test_other_grids_do_not_reuse_a_cell(ar_home, small_table1, copy):
+    job = plan(small_table1, quick=True, protocols=("authors",))
+    folder = copy
+    assert run_plan(job, folder, {}, data_home=str(ar_home)) == 0
+    other = replace(
+        small_table1, grids={"authors": {**small_table1.grids["authors"], "CRC": {"l2s": (0.5,)}}}
+    )
+    assert run_plan(replace(job, table=other), folder, {}, data_home=str(ar_home)) == 1
+
+
+def test_an_interrupted_run_resumes(ar_home, tmp_path):
+    """A real process, a real Ctrl-C: exit 130, whole files only, and the second run does the rest."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "residuum", "reproduce", "table1", "--protocol", "authors"]
+    command += ["--data", str(ar_home), "--out", str(out), "--quick"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    waited = time.monotonic()
+    while not list(out.glob("cells/table1/54/*.json")) and time.monotonic() - waited < 60:
+        time.sleep(0.02)
+    process.terminate()
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130, told
+    assert "continues" in told
+    cells = list(out.glob("cells/table1/*/*.json"))
+    assert cells
+    assert all(read_cell(path) for path in cells)
+    assert not list(out.rglob("*.part"))
+    stamps = {path: path.stat().st_mtime_ns for path in cells}
+    job = plan(tables.TABLE1, quick=True, protocols=("authors",))
+    fast = replace(job, methods=("NSC", "CRC", "CROC"), rows=(54,))
+    run_plan(fast, out, {}, data_home=str(ar_home))
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    assert {path.name for path in out.glob("cells/table1/54/*.json")} >= {
+        f"trial-000-authors-{method}.json" for method in ("NSC", "CRC", "CROC")
+    }
+
+
+def test_same_question_is_asked_once(ar_home, small_table1, tmp_path, monkeypatch):
+    asked = []
+    answer = protocols.answer
+
+    def count(method, *args, **kwargs):
+        asked.append(method)
+        return answer(method, *args, **kwargs)
+
+    monkeypatch.setattr("residuum.experiments.run.answer", count)
+    grids = {"published": small_table1.grids["published"], "best": small_table1.grids["published"]}
+    table = replace(small_table1, grids=grids)
+    job = replace(plan(table, quick=True, protocols=("published", "best")), methods=("NSC", "CROC"))
+    assert run_plan(job, _folder(tmp_path), {}, data_home=str(ar_home)) == 4
+    assert asked == ["NSC", "CROC"]
+
+
+def test_estimate_uses_measured_times_of_like_cells():
+    keys = [Key("table2", 84, trial, "best", method) for trial in (0, 1) for method in ("CRC", "NRC")]
+    clock = Clock(list(keys))
+    assert clock.left() is None
+    clock.done(keys[0], 2.0)
+    clock.done(keys[1], 10.0)
+    assert clock.left() == pytest.approx(12.0)
+
+
+def _folder(tmp_path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_atomic(folder / SETTINGS, to_json({"command": "reproduce"}))
+    return folder
+
+
+# Real data, very small
+
+
+@pytest.mark.parametrize("name", ["table2", "table3"])
+def test_real_data_quick(name, data_home, tmp_path):
+    table = tables.EXPERIMENTS[name]
+    job = replace(
+        plan(table, quick=True, trials=2, protocols=("published", "authors")),
+        methods=("CRC", "NRC"),
+        rows=table.rows[:1],
+        queries=200,
+    )
+    folder = _folder(tmp_path)
+    run_plan(job, folder, {}, data_home=str(data_home))
+    for outcome in read_folders([folder]):
+        assert outcome.trials == 2
+        for method in ("CRC", "NRC"):
+            assert abs(outcome.difference(table.rows[0], method)) < 6
+        ours = [list(outcome.accuracies(table.rows[0], m).values()) for m in ("NRC", "CRC")]
+        expected = ttest_rel(*ours).pvalue
+        assert outcome.p_value(table.rows[0], "CRC") == pytest.approx(expected, nan_ok=True)
+
+
+def test_figure1_and_its_report(data_home, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run(["figure1", "--data", data_home, "--out", out]) == 0
+    shown = json.loads((out / "extras/figure1.json").read_text())["illustration"]
+    assert len(shown["atom_labels"]) == 9
+    assert len(set(shown["atom_labels"])) == 3
+    assert shown["label"] == shown["atom_labels"][0]
+    assert min(shown["codes"]["NRC"]) >= 0
+    assert "<svg" in (out / "report.html").read_text()
+    capsys.readouterr()
+
+
+# Reports
+
+
+def test_mcnemar_for_one_trial(finished):
+    (outcome,) = read_folders([finished])
+    ours, theirs = (outcome.hits[54, m][0] for m in ("NRC", "NSC"))
+    b, c = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
+    expected = binomtest(b, b + c).pvalue if b + c else 1.0
+    assert outcome.p_value(54, "NSC") == pytest.approx(expected)
+    assert "McNemar" in outcome.test_name
+    table = accuracy_table(outcome)
+    paper, our_row, gap = table.rows[0], table.rows[1], table.rows[2]
+    j = table.columns.index("NRC")
+    assert float(paper[j]) == 86.0
+    shown = float(gap[j].replace("−", "-"))
+    assert shown == pytest.approx(outcome.mean(54, "NRC") - 86.0, abs=0.051)
+    assert float(our_row[j]) == pytest.approx(outcome.mean(54, "NRC"), abs=0.051)
+    told = " ".join(verdict([outcome]))
+    far = sum(abs(outcome.difference(54, m)) > 1 for m in outcome.methods)
+    assert f"{7 - far} of 7 cells" in told
+
+
+def test_latex_escapes():
+    text = latex(Table("50 % & more", ("a_b", "c"), (("x", "1 ± 2"),), frozenset({(0, 1)})))
+    assert r"50 \% \& more" in text
+    assert r"a\_b" in text
+    assert r"\textbf{1 $\pm$ 2}" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["table9"], "table1"),
+        (["table2", "--protocol", "mine"], "published"),
+        (["table2", "--trials", "0"], "trials"),
+        (["table2", "--seed", "-1"], "seed"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(args, word, tmp_path, capsys):
+    assert run([*args, "--out", tmp_path / "run"]) == 2
+    told = capsys.readouterr().err
+    assert word in told
+    assert len(told.splitlines()) == 1
+
+
+def test_missing_data_is_exit_3(tmp_path, capsys):
+    assert run(["table1", "--data", tmp_path, "--out", tmp_path / "run"]) == 3
+    assert "AR" in capsys.readouterr().err
+
+
+def test_results_needs_a_run_folder(tmp_path):
+    with pytest.raises(UsageError, match="not a run folder"):
+        read_folders([tmp_path])
+
+
+def test_results_page_from_the_command(finished, tmp_path, capsys):
+    folder = finished
+    page = tmp_path / "docs" / "results.md"
+    assert main(["results", str(folder), "--out", str(page)]) == 0
+    text = page.read_text()
+    assert "## The answer" in text
+    assert "d = 54, difference" in text
+    assert str(tmp_path) not in text
+    assert not math.isnan(read_folders([folder])[0].mean(54, "NRC"))
+    capsys.readouterr()
