@@ -11,12 +11,23 @@ import residuum
 ESTIMATORS = ["NSC", "SRC", "CRC", "CROC", "ProCRC", "NRC", "SoftNRC"]
 ESTIMATORS += [f"{name}CV" for name in ESTIMATORS]
 
+# Small grids: the checks fit each estimator some hundred times.
+SMALL = {
+    "NRCCV": "rhos=[1.0], max_iters=[2, 5], cv=2",
+    "SoftNRCCV": "l2s=[0.01], neg_weights=[1.0, float('inf')], cv=2",
+    "SRCCV": "l1s=[0.1, 0.01], cv=2",
+    "CRCCV": "l2s=[0.1, 0.01], cv=2",
+    "CROCCV": "l2s=[0.1], weights=[0, 1], cv=2",
+    "ProCRCCV": "gammas=[1.0], l2s=[0.1], cv=2",
+    "NSCCV": "l2s=[0.1, 0.01], cv=2",
+}
+
 SCRIPT = """
 import sys, warnings
 import residuum
 from sklearn.utils.estimator_checks import check_estimator
 warnings.simplefilter("ignore")
-results = check_estimator(getattr(residuum, sys.argv[1])(), on_fail=None)
+results = check_estimator(eval(f"residuum.{sys.argv[1]}({sys.argv[2]})"), on_fail=None)
 failed = [(r["check_name"], r["exception"]) for r in results if r["status"] != "passed"]
 print(len(results), "checks")
 assert len(results) >= 45, len(results)
@@ -28,7 +39,7 @@ assert not failed, failed
 def test_check_estimator(name):
     # SCIPY_ARRAY_API is read when SciPy is imported, hence a process of its own.
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, name],
+        [sys.executable, "-c", SCRIPT, name, SMALL.get(name, "")],
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
         capture_output=True,
         text=True,

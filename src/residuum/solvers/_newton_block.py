@@ -93,7 +93,11 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int, *, sing
     n = len(block)
     out = BlockSolution(np.zeros((n, len(prep.atoms))), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
     if prep.neg_weight == 0:
-        out.codes[:] = (block * prep.shrink) @ prep.atoms.T / prep.l2
+        residual = block * prep.shrink
+        for _ in range(2):  # XX' is diagonal only up to rounding, which a small l2 would magnify
+            wanted = block - residual - (residual @ prep.atoms.T / prep.l2) @ prep.atoms
+            residual += wanted * prep.shrink
+        out.codes[:] = residual @ prep.atoms.T / prep.l2
         certify(prep, block, np.arange(n), out)
         return out
     left = np.arange(n)
