@@ -31,7 +31,6 @@ _OPTIONS: dict[str, Any] = {
 _INNER: dict[str, Any] = {**_OPTIONS, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
-NO_GRAM = np.empty((0, 0), np.float32)
 
 # Rows of mem: code, x_j'y, sign, shift, ridge; then by place in the passive set: solution, scratch.
 C, B, SIGN, SHIFT, RIDGE, Z, T = range(7)
@@ -353,12 +352,14 @@ def lawson_hanson(mem, ints, n, rows, chol, signed, tolerance):
     The Gram rows must all be there.
     """
     begin(mem, ints, n)
-    m, start, entered, best = collect(ints, n), 0, -1, 0.0
+    # Types as the other callers have them: each new combination would be compiled again.
+    m, start, entered, best = collect(ints, n), np.int64(0), -1, 0.0
+    no_gram = np.empty((0, 0), np.float32)
     banned = np.zeros(n, np.bool_)
     pos = ints[POS]
     for _ in range(10 * n + 10):
         while True:
-            leaving = factor(chol, mem, ints, n, m, start, rows, NO_GRAM, FINE)
+            leaving = factor(chol, mem, ints, n, m, start, rows, no_gram, FINE)
             if leaving < m:
                 newest = pos[leaving]
                 if newest == entered:

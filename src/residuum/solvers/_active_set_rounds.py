@@ -269,12 +269,12 @@ def improve(
 @njit(**_INNER)
 def polish(index, value, m, shift, atoms, work, y, fine):
     """Refine a stored code against the features, kept feasible; (max|gradient|, l1 distance moved)."""
-    mem, ints = work.mem, work.ints
+    mem, ints, m = work.mem, work.ints, np.int64(m)
     load(index, value, m, mem, ints, atoms.weight, atoms.ridge, shift)
     if fine:
         from_features(mem, ints, m, work.rows, atoms.x, y)
     least = FINE if fine else COARSE
-    if factor(work.chol, mem, ints, m, m, 0, work.rows, atoms.gram32, least) < m:
+    if factor(work.chol, mem, ints, m, m, np.int64(0), work.rows, atoms.gram32, least) < m:
         return 1e300, 0.0
     worst = refine(mem, ints, m, work.chol, atoms.x, y, work.r)
     moved, wrong = 0.0, 0.0
