@@ -70,7 +70,7 @@ def question(name: str, data: Any, per_class: int, trials: int, *, unique: bool 
         kept = np.sort(np.unique(pool, axis=0, return_index=True)[1])
         pool, labels = pool[kept], labels[kept]
     searches = {
-        "NRC": NRCCV(rhos=RHOS, max_iters=STEPS),
+        "NRC": NRCCV(rhos=RHOS, max_iters=STEPS, rules=("residual", "reconstruction", "scaled_residual")),
         "CRC": CRCCV(l2s=[0.001 * 10 * per_class / 700]),
         "SRC": SRCCV(l1s=[0.1, 0.03, 0.01, 0.003]),
         "NSC": NSCCV(l2s=[10.0, 1.0, 0.1, 0.01, 1e-3]),
