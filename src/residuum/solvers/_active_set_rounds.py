@@ -32,7 +32,6 @@ from ._active_set_kernels import (
     dot,
     factor,
     gradient,
-    lawson_hanson,
     merge,
     passive_value,
     pivot_blocks,
@@ -41,7 +40,7 @@ from ._active_set_kernels import (
     residual,
 )
 
-DONE, RUNNING, GROW, STUCK, EXHAUSTED = range(5)
+DONE, RUNNING, GROW, STUCK, EXHAUSTED, CYCLED = range(6)
 WARM, TO_THE_END, ONE_ROUND = range(3)
 
 EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
@@ -200,6 +199,22 @@ def from_features(mem, ints, n, rows, x, y):
 
 
 @njit(**_INNER)
+def enough(before, drift):
+    """The value below which an objective counts as no worse than ``before``."""
+    return before + drift * (1.0 + abs(before)) if before < 1e300 else before
+
+
+@njit(**_INNER)
+def store(index, value, size, m, mem, ints):
+    """Store the passive set as the support; (status, size)."""
+    if m > index.shape[0]:
+        return GROW, size
+    for k in range(m):
+        index[k], value[k] = ints[ATOM, ints[POS, k]], mem[Z, k]
+    return RUNNING, m
+
+
+@njit(**_INNER)
 def improve(
     index,
     value,
@@ -222,8 +237,8 @@ def improve(
     """Solve the working set (support + new atoms), store it; (status, size, objective).
 
     Coarse (not fine), b and Gram are in float32 and the objective is not watched. Without sweeps the new
-    atoms start inside the passive set. STUCK when pivoting failed or the objective did not stay below its old
-    value plus ``drift``.
+    atoms start inside the passive set. When pivoting failed or the objective did not stay below its old value
+    plus ``drift``: STUCK if coarse, else CYCLED with the size of the working set, for `pivot_singly`.
     """
     mem, ints, rows, chol, gram32 = work.mem, work.ints, work.rows, work.chol, atoms.gram32
     if size + n_new > ints.shape[1]:
@@ -247,23 +262,10 @@ def improve(
     if m < 0 and not fine:
         return STUCK, size, before
     objective = passive_value(mem, ints, m) if m >= 0 else 1e300
-    enough = before + drift * (1.0 + abs(before)) if before < 1e300 else before
-    if fine and objective >= enough:
-        for a in range(n):
-            mem[C, a] = 0.0
-        for k in range(size):
-            for a in range(n):
-                if ints[ATOM, a] == index[k]:
-                    mem[C, a] = value[k]
-        m = lawson_hanson(mem, ints, n, rows, chol, signed, 1e-15)
-        objective = passive_value(mem, ints, m)
-        if objective >= enough:
-            return STUCK, size, before
-    if m > index.shape[0]:
-        return GROW, size, before
-    for k in range(m):
-        index[k], value[k] = ints[ATOM, ints[POS, k]], mem[Z, k]
-    return RUNNING, m, objective
+    if fine and objective >= enough(before, drift):
+        return CYCLED, n, before
+    status, size = store(index, value, size, m, mem, ints)
+    return status, size, objective if status == RUNNING else before
 
 
 @njit(**_INNER)
@@ -294,85 +296,89 @@ def polish(index, value, m, shift, atoms, work, y, fine):
 
 
 @njit(**_OPTIONS)
-def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, limits):
-    """Advance the listed queries: WARM, TO_THE_END (prices are X'y) or ONE_ROUND (prices are X'r / ||r||)."""
+def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, limits, resume):
+    """Advance the listed queries: WARM, TO_THE_END (prices are X'y) or ONE_ROUND (prices are X'r / ||r||).
+
+    Returns where it stopped: the place in ``rows``, the size of the working set, the sweeps tried, whether
+    the query settles, the drift allowed. When the place lies within ``rows``, that query CYCLED: run
+    `pivot_singly` on it, then go on here with ``resume`` = what was returned; start with zeros.
+    Single pivots are seldom needed; apart, they do not make this function slower to compile.
+    """
     tol, vtol_min = tols
     k_first, k_new, sweeps, max_iter = limits
+    first, n, trials, settle, drift = resume
+    resumed = n > 0
     d = queries.shape[1]
     mem, ints, r, v = work.mem, work.ints, work.r, work.price[1]
     nothing = prices[0, :0]
-    for q in range(rows.shape[0]):
+    for q in range(first, rows.shape[0]):
         i = rows[q]
         y, shift = queries[i], shifts[i]
         index, value = state.atom[i], state.value[i]
         p, b32 = (work.price[0], prices[q]) if mode == TO_THE_END else (prices[q], nothing)
-        fine = mode != TO_THE_END
-        settle = False
-        state.status[i] = RUNNING
-        while state.status[i] == RUNNING:
-            m = state.size[i]
-            if m > ints.shape[1]:
-                state.status[i] = GROW
-                break
-            reach = 0.0
-            for a in range(m):
-                reach += abs(value[a])
-            unit, bound, vtol = 1.0, 1e-6, max(vtol_min, 2e-15 * (1.0 + reach))
-            likely = TYPICAL * np.sqrt(d) * (1.0 + reach)
-            n_new, trials = 0, sweeps
-            if mode == WARM:
-                trials, state.objective[i] = 0, 1e300
-            else:
-                if mode == TO_THE_END:
-                    price_with_gram(p, b32, atoms.gram32, index, value, m)
-                    bound = EPS32 * 1.05 * ((d + 10) + (m + 10) * reach + 4.0 * shift)
-                    if state.n_iter[i] == COARSE_ROUNDS and not fine:
-                        fine, settle, state.objective[i] = True, True, 1e300
-                else:
-                    unit = max(1e-300, np.sqrt(dot(state.residual[i], state.residual[i])))
-                    bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / unit)
-                state.n_iter[i] += 1
-                limit = max(k_new if m > 0 else k_first, m // 2)
-                if unit > vtol and not settle:
-                    n_new = candidates(
-                        p,
-                        shift / unit,
-                        atoms.weight32,
-                        atoms.barred,
-                        index,
-                        m,
-                        signed,
-                        likely,
-                        limit,
-                        v,
-                        work.found,
-                    )
-                if n_new == 0:
-                    worst, moved = polish(index, value, m, shift, atoms, work, y, fine)
-                    trials = 0
-                    if worst < 1e300:
-                        slack = bound + 1.05 * moved / unit
-                        n_new, state.violation[i], state.gap[i] = certify(
-                            mem, ints, index, m, p, v, work.found, shift / unit, slack,
-                            shift, atoms, y, r, signed, vtol, worst,
-                        )  # fmt: skip
-                        if n_new == 0 and (state.violation[i] <= tol or fine):
-                            state.status[i] = DONE if state.violation[i] <= tol else STUCK
-                            break
-                    elif fine and state.objective[i] < 1e300:
-                        state.status[i] = STUCK
-                        break
-                    if not fine:
-                        fine, state.objective[i] = True, 1e300
-                if state.n_iter[i] > max_iter:
-                    state.status[i] = EXHAUSTED
+        fine = resumed or mode != TO_THE_END
+        if not resumed:
+            settle, state.status[i] = False, RUNNING
+        while resumed or state.status[i] == RUNNING:
+            if not resumed:
+                m = state.size[i]
+                if m > ints.shape[1]:
+                    state.status[i] = GROW
                     break
-            # A certified violation may lower the objective by less than its rounding; for a while it may.
-            drift = ROUNDING if trials == 0 and state.n_iter[i] <= COARSE_ROUNDS else -ROUNDING
-            state.status[i], state.size[i], state.objective[i] = improve(
-                index, value, m, state.objective[i], n_new, p, unit, b32,
-                shift, atoms, work, y, signed, fine, likely * unit, trials, drift,
-            )  # fmt: skip
+                reach = 0.0
+                for a in range(m):
+                    reach += abs(value[a])
+                unit, bound, vtol = 1.0, 1e-6, max(vtol_min, 2e-15 * (1.0 + reach))
+                likely = TYPICAL * np.sqrt(d) * (1.0 + reach)
+                n_new, trials = 0, sweeps
+                if mode == WARM:
+                    trials, state.objective[i] = 0, 1e300
+                else:
+                    if mode == TO_THE_END:
+                        price_with_gram(p, b32, atoms.gram32, index, value, m)
+                        bound = EPS32 * 1.05 * ((d + 10) + (m + 10) * reach + 4.0 * shift)
+                        if state.n_iter[i] == COARSE_ROUNDS and not fine:
+                            fine, settle, state.objective[i] = True, True, 1e300
+                    else:
+                        unit = max(1e-300, np.sqrt(dot(state.residual[i], state.residual[i])))
+                        bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / unit)
+                    state.n_iter[i] += 1
+                    limit = max(k_new if m > 0 else k_first, m // 2)
+                    if unit > vtol and not settle:
+                        n_new = candidates(
+                            p, shift / unit, atoms.weight32, atoms.barred, index, m, signed, likely, limit,
+                            v, work.found,
+                        )  # fmt: skip
+                    if n_new == 0:
+                        worst, moved = polish(index, value, m, shift, atoms, work, y, fine)
+                        trials = 0
+                        if worst < 1e300:
+                            slack = bound + 1.05 * moved / unit
+                            n_new, state.violation[i], state.gap[i] = certify(
+                                mem, ints, index, m, p, v, work.found, shift / unit, slack,
+                                shift, atoms, y, r, signed, vtol, worst,
+                            )  # fmt: skip
+                            if n_new == 0 and (state.violation[i] <= tol or fine):
+                                state.status[i] = DONE if state.violation[i] <= tol else STUCK
+                                break
+                        elif fine and state.objective[i] < 1e300:
+                            state.status[i] = STUCK
+                            break
+                        if not fine:
+                            fine, state.objective[i] = True, 1e300
+                    if state.n_iter[i] > max_iter:
+                        state.status[i] = EXHAUSTED
+                        break
+                # A certified violation may lower the objective by less than its rounding; for a while it may.
+                drift = ROUNDING if trials == 0 and state.n_iter[i] <= COARSE_ROUNDS else -ROUNDING
+                status, size, objective = improve(
+                    index, value, m, state.objective[i], n_new, p, unit, b32,
+                    shift, atoms, work, y, signed, fine, likely * unit, trials, drift,
+                )  # fmt: skip
+                if status == CYCLED:
+                    return q, size, trials, settle, drift
+                state.status[i], state.size[i], state.objective[i] = status, size, objective
+            resumed = False
             if state.status[i] == STUCK and mode != WARM:
                 if not fine:
                     fine, settle, state.objective[i], state.status[i] = True, True, 1e300, RUNNING
@@ -390,3 +396,4 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                     load(index, value, m, mem, ints, atoms.weight, atoms.ridge, shift)
                     residual(mem, ints, m, atoms.x, y, state.residual[i])
                 break
+    return rows.shape[0], 0, 0, False, 0.0

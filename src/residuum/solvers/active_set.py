@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from . import _active_set_rounds as rounds
 from ._active_set_careful import finish_carefully
 from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
+from ._active_set_single import pivot_singly
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
@@ -39,6 +40,7 @@ BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row a
 # their atoms closer to dependent: they are approached in smaller steps.
 EFFORT = {False: (48, 48, 10), True: (24, 8, 20)}
 CHUNK = 240  # queries handled together by one thread
+START = (0, 0, 0, False, 0.0)  # of a pass of the kernel over its queries
 
 
 _compiling = threading.Lock()
@@ -53,7 +55,7 @@ def _compile_once() -> None:
             return
         _compiled = True
         text = (
-            "residuum: compiling the exact engine; this happens once per installation and takes some 20 s.\n"
+            "residuum: compiling the exact engine; this happens once per installation and takes up to 20 s.\n"
         )
         notice = threading.Timer(1.5, sys.stderr.write, [text])
         notice.daemon = True
@@ -230,9 +232,11 @@ class _Chunk:
     def run(self, mode: int, rows: np.ndarray, prices: FloatArray, *options: Any) -> None:
         """Run the kernel over rows, again with more room for those that ask for it."""
         while len(rows):
-            rounds.run(
-                mode, rows, prices, self.queries, self.shifts, self.state, self.work, self.view, *options
-            )
+            parts = (self.queries, self.shifts, self.state, self.work, self.view)
+            where = START
+            while (where := rounds.run(mode, rows, prices, *parts, *options, where))[0] < len(rows):
+                place, n, _, _, drift = where
+                pivot_singly(rows[place], n, drift, self.state, self.work, options[0])
             again = self.state.status[rows] == GROW
             if not again.any():
                 return
