@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
-from residuum.selection.folds import Fold
+from residuum.selection.folds import Codes, Fold
 
 SEARCHES = [
     NRCCV(rhos=[0.1, 1.0], max_iters=[1, 3, 5]),
@@ -164,11 +164,11 @@ def test_close_calls_are_scored_by_the_plain_rule():
     labels = np.repeat([0, 1], 6)
     # The query equals an atom that both classes own: both residuals vanish.
     samples[6] = samples[0]
-    fold = Fold(samples, labels, samples[:1])
-    codes = np.zeros((1, 12))
-    codes[0, [0, 6]] = 0.5, 0.5
+    fold = Fold(samples, labels, samples[:1], winners_only=False)
+    codes = Codes(np.zeros((1, 12)))
+    codes.values[0, [0, 6]] = 0.5, 0.5
     scores = fold.scores(codes, ["residual"])["residual"]
-    np.testing.assert_allclose(scores, fold.direct(codes, "residual"), atol=1e-14)
+    np.testing.assert_allclose(scores, fold.direct(codes, "residual", slice(None)), atol=1e-14)
 
 
 def test_sklearn_callbacks_see_every_fold(digits):

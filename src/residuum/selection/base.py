@@ -138,22 +138,31 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             with progress.during(task):
                 return self._score_fold(X, y, train, test, candidates, scorer)
 
-        tasks = [progress.task(number) for number in range(len(splits))]
+        jobs = [(progress.task(number), *split) for number, split in enumerate(splits)]
         workers = min(thread_count(self.n_jobs), len(splits))
-        if workers == 1:
-            return [score(task, *split) for task, split in zip(tasks, splits, strict=True)]
-        with single_threaded_blas():
-            return Parallel(n_jobs=workers, prefer="threads")(
-                delayed(score)(task, *split) for task, split in zip(tasks, splits, strict=True)
-            )
+        # Full rounds give each worker a fold; the folds left over have all workers' threads one by one.
+        shared = len(jobs) - len(jobs) % workers if workers > 1 else 0
+        scores: list[np.ndarray] = []
+        if shared:
+            with single_threaded_blas():
+                scores = Parallel(n_jobs=workers, prefer="threads")(
+                    delayed(score)(*job) for job in jobs[:shared]
+                )
+        return scores + [score(*job) for job in jobs[shared:]]
 
     def _score_fold(
         self, X: Any, y: Any, train: Any, test: Any, candidates: list[Candidate], scorer: Any
     ) -> np.ndarray:
-        fold = Fold(X[train], y[train], X[test])
+        counted = self.scoring in (None, "accuracy")
+        fold = Fold(X[train], y[train], X[test], winners_only=counted)
+        truth = np.searchsorted(fold.classes, y[test])
+        truth[fold.classes[truth % len(fold.classes)] != y[test]] = -1  # a class that no training sample has
         scores = np.full(len(candidates), np.nan)
         for index, class_scores in self._fold_scores(fold, candidates):
-            scores[index] = scorer(_Scored(fold.classes, class_scores), X[test], y[test])
+            if counted:  # what the scorer would find, a thousand times over
+                scores[index] = np.mean(class_scores.argmin(axis=1) == truth)
+            else:
+                scores[index] = scorer(_Scored(fold.classes, class_scores), X[test], y[test])
         return scores
 
     def predict_grid(self, X: Any, y: Any, X_test: Any) -> tuple[list[Candidate], np.ndarray]:
@@ -180,7 +189,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         candidates = self._candidates(len(X))
         winners = np.zeros((len(candidates), len(X_test)), dtype=np.intp)
         rows = max(1, _BLOCK_ENTRIES // len(X))
-        whole = Fold(X, y, X_test)
+        whole = Fold(X, y, X_test, winners_only=True)
         for first in range(0, len(X_test), rows):
             some = slice(first, first + rows)
             for index, class_scores in self._fold_scores(whole.part(some), candidates):

@@ -19,9 +19,9 @@ import numpy as np
 from residuum.base import dense
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
-from residuum.rules import RULES, class_distances
+from residuum.rules import RULES, class_distances, class_energies, settle_ties
 from residuum.selection.base import Candidate, GridSelector
-from residuum.selection.folds import Fold
+from residuum.selection.folds import Codes, Fold, in_doubt, per_part
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
 
 _GRID: dict[str, list[Any]] = {
@@ -163,7 +163,7 @@ class NRCCV(GridSelector):
             steps = ADMM(problem, fold.dictionary, rho=rho).steps(fold.queries)
             for step, (_, z) in enumerate(islice(steps, max(of_step)), start=1):
                 rules = of_step.get(step, {})
-                for rule, scores in fold.scores(z, rules).items() if rules else ():
+                for rule, scores in fold.scores(Codes(z), rules).items() if rules else ():
                     yield rules[rule], scores
 
 
@@ -228,7 +228,7 @@ class SoftNRCCV(GridSelector):
         for (l2, weight), members in _grouped(candidates, "l2", "neg_weight").items():
             solver = soft_solver(CodingProblem(l2=l2, neg_weight=weight), fold.dictionary, tol=1e-8)
             codes = solver.solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, codes, candidates, members)
+            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
 
 
 class SRCCV(GridSelector):
@@ -323,7 +323,7 @@ class CRCCV(GridSelector):
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
         for (l2,), members in _grouped(candidates, "l2").items():
-            yield from _by_rule(fold, _ridge_codes(fold, l2), candidates, members)
+            yield from _by_rule(fold, fold.ridge_codes(l2), candidates, members)
 
 
 class CROCCV(GridSelector):
@@ -376,29 +376,28 @@ class CROCCV(GridSelector):
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
         subspaces = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
-        own = ClosedForm(subspaces, fold.dictionary).solve(fold.queries, certify=False).codes
-        alone = fold.squared_residuals(own, fold.class_reach(own))
+        own = Codes(ClosedForm(subspaces, fold.dictionary).solve(fold.queries, certify=False).codes)
+        alone, alone_doubt = fold.residuals_with_doubt(own)
         for (l2,), members in _grouped(candidates, "l2").items():
-            codes = _ridge_codes(fold, l2)
-            together = fold.squared_residuals(codes, fold.class_reach(codes))
-            energies = fold.class_sums(codes**2)
+            codes = fold.ridge_codes(l2)
+            together, together_doubt = fold.residuals_with_doubt(codes)
+            energies = fold.class_products(codes.values, codes.values)
             for index in members:
                 weight = candidates[index]["weight"]
-
-                def mixed(alone: Any, together: Any, energies: Any, weight: float = weight) -> np.ndarray:
-                    mixture = (1 - weight) * alone + weight * together
-                    return np.divide(mixture, energies, out=np.full_like(mixture, np.inf), where=energies > 0)
-
-                def direct(
-                    rows: np.ndarray, codes: Any = codes, energies: Any = energies, mixed: Any = mixed
-                ) -> Any:
-                    squares = [
-                        class_distances(fold.dictionary, fold.queries[rows], c[rows]) ** 2
-                        for c in (own, codes)
-                    ]
-                    return mixed(*squares, energies[rows])
-
-                yield index, fold.recheck(mixed(alone, together, energies), direct)
+                scores, doubt = per_part(
+                    energies,
+                    (1 - weight) * alone + weight * together,
+                    (1 - weight) * alone_doubt + weight * together_doubt,
+                )
+                rows = in_doubt(scores, doubt)
+                if len(rows):
+                    exact = codes.exact(rows)
+                    mixture = sum(
+                        share * class_distances(fold.dictionary, fold.queries[rows], c) ** 2
+                        for share, c in ((1 - weight, own.exact(rows)), (weight, exact))
+                    )
+                    scores[rows] = settle_ties(per_part(class_energies(fold.dictionary, exact), mixture)[0])
+                yield index, scores
 
 
 class ProCRCCV(GridSelector):
@@ -452,7 +451,7 @@ class ProCRCCV(GridSelector):
         for (gamma, l2), members in _grouped(candidates, "gamma", "l2").items():
             problem = ProCRC(gamma=gamma, l2=l2).problem(fold.dictionary.n_classes)
             codes = ClosedForm(problem, fold.dictionary).solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, codes, candidates, members)
+            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
 
 
 class NSCCV(GridSelector):
@@ -499,18 +498,12 @@ class NSCCV(GridSelector):
         for (l2,), members in _grouped(candidates, "l2").items():
             problem = CodingProblem(shared=0, classwise=1, l2=l2)
             codes = ClosedForm(problem, fold.dictionary).solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, codes, candidates, members)
-
-
-def _ridge_codes(fold: Fold, l2: float) -> np.ndarray:
-    # A few queries, not a map for any number of them: scaling the queries costs less than scaling the atoms.
-    spectrum = np.asarray(fold.dictionary.spectrum)
-    return (fold.queries / (spectrum + l2)) @ fold.dictionary.atoms.T
+            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
 
 
 def _by_rule(
-    fold: Fold, codes: Any, candidates: list[Candidate], members: list[int]
+    fold: Fold, codes: Codes, candidates: list[Candidate], members: list[int]
 ) -> Iterator[tuple[int, np.ndarray]]:
     index_of = {candidates[index]["rule"]: index for index in members}
-    for rule, scores in fold.scores(dense(codes), index_of).items():
+    for rule, scores in fold.scores(codes, index_of).items():
         yield index_of[rule], scores

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from copy import copy
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,109 +14,215 @@ import numpy as np
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.rules import RULES, settle_ties
 
+# Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
+# covers what counts as a tie.
+ROUNDING = {"float32": 4e-6, "float64": 1e-9}
+
+PADDING = 1.25  # most atoms, as a multiple of those there are, that making classes equally large may lead to
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Dense codes, perhaps in float32, and how to get them in float64.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_queries, n_atoms)
+        The codes.
+    error : float or ndarray of shape (n_queries, 1)
+        Bound of ``||X_k (values_k - c_k)||`` in units of the rounding of the scores.
+    again : callable or None
+        Codes of some rows in float64; None when `values` are that.
+    """
+
+    values: FloatArray
+    error: FloatArray | float = 0.0
+    again: Callable[[Any], FloatArray] | None = None
+
+    def exact(self, rows: Any) -> FloatArray:
+        """Codes of some rows in float64."""
+        return self.values[rows] if self.again is None else self.again(rows)
+
 
 class Fold:
     """Training part as a dictionary, test part as unit-norm queries, and what all candidates share.
 
-    Everything is float64, and `dictionary` has the eigenvectors of ``XX'`` as features, so that no candidate
-    has to factor anything.
+    `dictionary` has the eigenvectors of ``XX'`` as features, so that no candidate has to factor anything, and
+    where its classes are about as large, zero atoms make them equal, so that all of them go into one call.
+
+    Parameters
+    ----------
+    X, y, test_X
+        Training samples with their labels, and queries.
+    winners_only : bool
+        Whether only the winners of the class scores matter, as they do for accuracy. Scores are then computed
+        in float32 wherever its rounding cannot change the winner.
     """
 
-    def __init__(self, X: FloatArray, y: np.ndarray, test_X: FloatArray) -> None:
+    def __init__(self, X: FloatArray, y: np.ndarray, test_X: FloatArray, *, winners_only: bool) -> None:
         self.classes, index = np.unique(y, return_inverse=True)
         with warnings.catch_warnings():
             # Zero samples are reported once, when the chosen model is fitted to all the data.
             warnings.simplefilter("ignore", UserWarning)
             plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
         queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
-        self.dictionary, self.queries = plain.rotated(queries)
+        rotated, self.queries = plain.rotated(queries)
+        self.dictionary = _even(rotated)
+        self.dtype = np.dtype(np.float32 if winners_only else np.float64)
 
     def part(self, rows: slice) -> Fold:
         """The same training part with some of the queries; what belongs to the dictionary is shared."""
+        _ = self.class_grams  # computed once, before it is copied
         fold = copy(self)
         for name in ("correlations", "energies"):
             vars(fold).pop(name, None)
         fold.queries = self.queries[rows]
-        vars(fold)["class_grams"] = self.class_grams
         return fold
+
+    @cached_property
+    def atoms(self) -> FloatArray:
+        """The atoms in the precision of the scores."""
+        return self.dictionary.atoms.astype(self.dtype, copy=False)
 
     @cached_property
     def correlations(self) -> FloatArray:
         """``X'y`` of every query, shape (n_queries, n_atoms)."""
-        return self.queries @ self.dictionary.atoms.T
+        return self.queries.astype(self.dtype, copy=False) @ self.atoms.T
 
     @cached_property
     def energies(self) -> FloatArray:
         """``||y||^2`` of every query, as a column."""
-        return np.sum(self.queries**2, axis=1)[:, None]
+        return np.sum(self.queries**2, axis=1, dtype=self.dtype)[:, None]
 
     @cached_property
-    def class_grams(self) -> list[FloatArray]:
-        """``X_k'X_k`` of every class."""
-        atoms = self.dictionary.atoms
-        return [atoms[block] @ atoms[block].T for block in self.dictionary.blocks]
+    def class_grams(self) -> list[FloatArray] | FloatArray:
+        """``X_k'X_k`` of every class; one array of shape (n_classes, n, n) where all have n atoms."""
+        grams: list[FloatArray] = [
+            self.atoms[block] @ self.atoms[block].T for block in self.dictionary.blocks
+        ]
+        return np.stack(grams) if _sizes(self.dictionary).min() == _sizes(self.dictionary).max() else grams
 
-    def class_sums(self, entries: FloatArray) -> FloatArray:
-        """Sums over the atoms of each class, shape (n_queries, n_classes)."""
+    def class_products(self, codes: FloatArray, others: FloatArray) -> FloatArray:
+        """``sum_{j in class k} c_j o_j``, shape (n_queries, n_classes)."""
+        if isinstance(self.class_grams, np.ndarray):
+            shape = len(codes), self.dictionary.n_classes, -1
+            return np.einsum("qkn,qkn->qk", codes.reshape(shape), others.reshape(shape))
         starts = self.dictionary.starts
         occupied = np.flatnonzero(np.diff(starts))
-        sums = np.zeros((len(entries), self.dictionary.n_classes))
-        sums[:, occupied] = np.add.reduceat(entries, starts[occupied], axis=1)
+        sums = np.zeros((len(codes), self.dictionary.n_classes), dtype=codes.dtype)
+        sums[:, occupied] = np.add.reduceat(codes * others, starts[occupied], axis=1)
         return sums
+
+    def class_mass(self, energies: FloatArray) -> FloatArray:
+        """Bound of ``||c_k||_1`` from ``||c_k||^2``."""
+        return np.sqrt(energies * _sizes(self.dictionary).astype(energies.dtype))
 
     def class_reach(self, codes: FloatArray) -> FloatArray:
         """``||X_k c_k||^2`` through the class Grams, shape (n_queries, n_classes)."""
         reach = np.empty_like(codes)
-        for block, gram in zip(self.dictionary.blocks, self.class_grams, strict=True):
-            np.matmul(codes[:, block], gram, out=reach[:, block])
-        reach *= codes
-        return self.class_sums(reach)
+        if isinstance(self.class_grams, np.ndarray):
+            shape = len(codes), self.dictionary.n_classes, -1
+            by_class = reach.reshape(shape).transpose(1, 0, 2)
+            np.matmul(codes.reshape(shape).transpose(1, 0, 2), self.class_grams, out=by_class)
+        else:
+            for block, gram in zip(self.dictionary.blocks, self.class_grams, strict=True):
+                np.matmul(codes[:, block], gram, out=reach[:, block])
+        return self.class_products(codes, reach)
 
     def squared_residuals(self, codes: FloatArray, reach: FloatArray) -> FloatArray:
         """``||y - X_k c_k||^2 = ||y||^2 - 2 c_k'X_k'y + ||X_k c_k||^2``."""
-        return np.maximum(self.energies - 2 * self.class_sums(codes * self.correlations) + reach, 0)
+        return np.maximum(self.energies - 2 * self.class_products(codes, self.correlations) + reach, 0)
 
-    def scores(self, codes: FloatArray, rules: Iterable[str]) -> dict[str, FloatArray]:
+    def residuals_with_doubt(self, codes: Codes) -> tuple[FloatArray, FloatArray]:
+        """Squared residuals of every class, and what rounding may have done to them."""
+        values = codes.values.astype(self.dtype, copy=False)
+        size = 1 + self.class_mass(self.class_products(values, values))
+        return self.squared_residuals(values, self.class_reach(values)), self.doubt(size, codes)
+
+    def doubt(self, size: FloatArray, codes: Codes) -> FloatArray:
+        """Bound of the rounding error of an expanded square whose terms are at most ``size**2``."""
+        return (ROUNDING[self.dtype.name] * size * (size + codes.error)).astype(self.dtype, copy=False)
+
+    def ridge_codes(self, l2: float) -> Codes:
+        """``(G + l2 I)^{-1} X'y`` in the precision of the scores."""
+        shrunk = self.queries / (np.asarray(self.dictionary.spectrum) + l2)
+        values = shrunk.astype(self.dtype, copy=False) @ self.atoms.T
+        if self.dtype == np.float64:
+            return Codes(values)
+        reach = np.sqrt(np.sum(shrunk**2, axis=1) * _sizes(self.dictionary).max())
+        return Codes(values, reach[:, None], lambda rows: shrunk[rows] @ self.dictionary.atoms.T)
+
+    def scores(self, codes: Codes, rules: Iterable[str]) -> dict[str, FloatArray]:
         """Class scores of dense codes by several rules, equal in their winners to `RULES` applied one by one.
 
         The expanded squares cost the size of a class instead of the number of features for each entry of the
-        code, but lose half the digits of a small residual: queries with a close call are scored again.
+        code, but lose digits. With ``a_k >= ||c_k||_1`` no term of a square exceeds ``(1 + a_k)^2``: queries
+        whose winner hangs on a small part of that are scored again by the rule itself, in float64.
         """
-        reach = self.class_reach(codes)
+        values = codes.values.astype(self.dtype, copy=False)
+        reach = self.class_reach(values)
+        energies = self.class_products(values, values)
+        mass = self.class_mass(energies)
         found = {}
         for rule in rules:
             if rule == "reconstruction":
-                whole = codes @ self.dictionary.atoms
-                mutual = self.class_sums(codes * (whole @ self.dictionary.atoms.T))
+                whole = values @ self.atoms
+                mutual = self.class_products(values, whole @ self.atoms.T)
                 squares = np.maximum(np.sum(whole**2, axis=1)[:, None] - 2 * mutual + reach, 0)
-                scores = np.sqrt(squares)
+                size = mass.sum(axis=1, keepdims=True) + mass
             else:
-                scores = np.sqrt(self.squared_residuals(codes, reach))
+                squares = self.squared_residuals(values, reach)
+                size = 1 + mass
+            doubt = self.doubt(size, codes)
             if rule == "scaled_residual":
-                norms = np.sqrt(self.class_sums(codes**2))
-                scores = np.divide(scores, norms, out=np.full_like(scores, np.inf), where=norms > 0)
+                squares, doubt = per_part(energies, squares, doubt)
             elif rule == "relative_residual":
-                norms = np.sqrt(np.maximum(reach, 0))
-                scores = np.divide(scores, norms, out=np.full_like(scores, np.inf), where=norms > 0)
-            found[rule] = self.recheck(scores, partial(self.direct, codes, rule))
+                squares, doubt = per_part(np.maximum(reach, 0), squares, doubt)
+            rows = in_doubt(squares, doubt)
+            found[rule] = scores = np.sqrt(squares)
+            if len(rows):
+                scores[rows] = settle_ties(self.direct(codes, rule, rows))
         return found
 
-    def direct(self, codes: Any, rule: str, rows: Any = slice(None)) -> FloatArray:
+    def direct(self, codes: Codes, rule: str, rows: Any) -> FloatArray:
         """Class scores by the rule as the classifiers apply it."""
-        return RULES[rule](self.dictionary, self.queries[rows], codes[rows])
+        return RULES[rule](self.dictionary, self.queries[rows], codes.exact(rows))
 
     def settled(self, codes: Any, rule: str) -> FloatArray:
         """Class scores of sparse codes, whose rules cost little as they are."""
-        return settle_ties(self.direct(codes, rule))
+        return settle_ties(RULES[rule](self.dictionary, self.queries, codes))
 
-    @staticmethod
-    def recheck(scores: FloatArray, direct: Callable[[np.ndarray], FloatArray]) -> FloatArray:
-        """Replace the rows whose two smallest scores are too close to call by ``direct(rows)``."""
-        if scores.shape[1] > 1:
-            two = np.partition(scores, 1, axis=1)[:, :2]
-            with np.errstate(invalid="ignore"):  # inf - inf: every class out of play, a close call too
-                clear = two[:, 1] - two[:, 0] > 1e-6 * np.maximum(1, two[:, 0])
-            close = np.flatnonzero(~clear)
-            if len(close):
-                scores[close] = direct(close)
-        return settle_ties(scores)
+
+def _sizes(dictionary: Dictionary) -> np.ndarray:
+    return np.diff(dictionary.starts)
+
+
+def _even(dictionary: Dictionary) -> Dictionary:
+    """The dictionary with zero atoms that make all classes equally large, unless that takes many.
+
+    A zero atom has a zero coefficient in every code, so no score changes.
+    """
+    largest, n_classes = int(_sizes(dictionary).max()), dictionary.n_classes
+    if largest * n_classes > PADDING * dictionary.n_atoms:
+        return dictionary
+    places = np.arange(dictionary.n_atoms) - dictionary.starts[dictionary.atom_class]
+    places += largest * dictionary.atom_class
+    atoms = np.zeros((largest * n_classes, dictionary.n_features))
+    samples = np.full(len(atoms), -1)
+    atoms[places], samples[places] = dictionary.atoms, dictionary.samples
+    return Dictionary(atoms, largest * np.arange(n_classes + 1), samples, dictionary.spectrum)
+
+
+def per_part(parts: FloatArray, *arrays: FloatArray) -> list[FloatArray]:
+    """Quotients; inf where a part is zero, as that class is out of play."""
+    return [np.divide(a, parts, out=np.full_like(a, np.inf), where=parts > 0) for a in arrays]
+
+
+def in_doubt(scores: FloatArray, doubt: FloatArray) -> np.ndarray:
+    """Rows of ``scores`` +- ``doubt`` (n_queries, n_classes) that leave open which class is the smallest."""
+    everyone, winner = np.arange(len(scores)), scores.argmin(axis=1)
+    with np.errstate(invalid="ignore"):  # inf - inf: a class out of play
+        low = np.where(np.isfinite(scores), scores - doubt, np.inf)
+    low[everyone, winner] = np.inf
+    certain = scores[everyone, winner] + doubt[everyone, winner] < low.min(axis=1)
+    return np.flatnonzero(~certain)
