@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ._newton_exact import newton_exact
 from ._newton_kernels import admm_update, cg_update, improve_dense, solve_rows
+from .active_set import prepare_atoms, solve_active_set
 
 Array = npt.NDArray[np.float64]
 
@@ -44,6 +45,7 @@ class Prepared:
     shrink: Array = field(init=False)  # (rank,), diagonal of M
     atoms32: Any = field(init=False)
     gram32: Any = field(init=False)  # (n_atoms, n_atoms), X'MX, or None where it would not pay
+    metric_atoms: Any = field(init=False)  # X in the metric M for the exact engine, or None where not used
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -53,6 +55,8 @@ class Prepared:
         if self.well_conditioned and len(self.atoms) <= _GRAM_ATOMS:
             gram = (self.atoms32 * self.shrink.astype(np.float32)) @ self.atoms32.T
         set_field(self, "gram32", gram)
+        hard = self.neg_weight > 0 and not self.well_conditioned
+        set_field(self, "metric_atoms", prepare_atoms(self.atoms * np.sqrt(self.shrink)) if hard else None)
 
     @property
     def w_neg(self) -> float:
@@ -108,6 +112,8 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int, *, sing
         failed = _local(prep, working, linear[few], state[few], tol, left[few], out)
         left = np.sort(np.concatenate([failed, left[~few]]))
         left = _faces(prep, working, tol, left, out) if len(left) else left
+    else:
+        left = _sparse(prep, block, tol, out)
     for i in left:
         residual, steps = newton_exact(
             prep.atoms, prep.shrink, block[i], weights=(prep.l2, prep.w_neg, prep.alpha), max_iter=max_iter
@@ -140,6 +146,17 @@ def _local(
             break
         _improve(prep, p, slack, True, progress.factor)
     return progress.unsolved()
+
+
+def _sparse(prep: Prepared, block: Array, tol: float, out: BlockSolution) -> Rows:
+    """Solve by the exact engine in the metric M, which does not mind a small alpha; rows that failed."""
+    root = np.sqrt(prep.shrink)
+    p = solve_active_set(prep.metric_atoms, block * root, l2=prep.alpha, n_jobs=1).codes.toarray()
+    inner = _price(prep, block, p)
+    out.codes[:] = p + inner / prep.w_neg
+    rows = np.arange(len(block))
+    certify(prep, block, rows, out)
+    return rows[out.gap > tol]
 
 
 def _faces(prep: Prepared, block: Any, tol: float, rows: Rows, out: BlockSolution) -> Rows:

@@ -1,6 +1,6 @@
 """Solve r + X phi(X'r) = y for one query, phi(q) = q/l2 where q > 0 and q/(l2 + neg_weight) elsewhere.
 
-The careful path: semismooth Newton in float64 with Cholesky factors and an exact line search on the convex
+The last resort: semismooth Newton in float64 with Cholesky factors and an exact line search on the convex
 function whose gradient is the left side minus y. It converges from any start and whatever the conditioning.
 """
 
