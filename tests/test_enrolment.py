@@ -20,7 +20,7 @@ MODELS = {
     "ProCRC": ProCRC(),
     "ProCRC-plain": ProCRC(gamma=0.5, per_class=False),
     "NRC": NRC(),
-    "NRC-tol": NRC(tol=1e-12, max_iter=3000),
+    "NRC-tol": NRC(tol=1e-3, max_iter=400),
     "NRC-exact": NRC(solver="exact"),
     "SoftNRC": SoftNRC(),
     "SoftNRC-0": SoftNRC(neg_weight=0.0),

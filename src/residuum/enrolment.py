@@ -1,8 +1,10 @@
 """Samples that join or leave a fitted classifier: ``partial_fit`` and ``forget``.
 
 Both give what a fit to the samples that remain would give, up to rounding, without doing all of its work:
-the dictionary is copied with the rows put in or left out, and each solver carries its factors over (see
-``residuum.solvers._updated``).
+each solver carries its factors over (see ``residuum.solvers._updated``), and the rows of the dictionary are
+copied together when the next query comes. Factors are made anew after 200 samples (SoftNRC: 32), when the
+atoms become fewer or more than the features, and for ProCRC when the number of classes changes, on which its
+weights depend.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.dictionary import Dictionary, FloatArray, GrownDictionary, unit_rows
 from residuum.errors import UsageError
 from residuum.solvers._change import Change
 
@@ -55,7 +57,7 @@ class Enrolment:
             self.fit(X, y)  # type: ignore[attr-defined]
             _check_classes(y, classes)
             return self
-        X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.atoms.dtype)
+        X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
         check_classification_targets(y)
         _check_classes(y, classes)
         labels = _joined_labels(self.classes_, y, type(self).__name__)
@@ -114,8 +116,8 @@ class Enrolment:
         if labels is not None:
             alive &= ~np.isin(self.classes_, np.atleast_1d(np.asarray(labels)))
         starts = np.concatenate([[0], np.cumsum(counts[alive])]).astype(np.int64)
-        atoms = np.ascontiguousarray(dictionary.atoms[kept])
-        after = Dictionary(atoms, starts, dictionary.samples[kept])
+        none = np.empty((0, dictionary.n_features), dtype=dictionary.dtype)
+        after = GrownDictionary(dictionary, kept, none, starts, dictionary.samples[kept])
         self._follow(Change(dictionary, after, kept), self.classes_[alive])
         return self
 
@@ -143,12 +145,10 @@ def _enrolled(
     """The dictionary with more atoms, each behind the older ones of its class, as a fit would sort them."""
     both = np.concatenate([old_class[before.atom_class], new_class])
     order = np.argsort(both, kind="stable")
-    origin = np.where(order < before.n_atoms, order, -1)
     starts = np.searchsorted(both[order], np.arange(n_classes + 1)).astype(np.int64)
     samples = np.concatenate([before.samples, numbers])[order]
-    joining = order[order >= before.n_atoms] - before.n_atoms
-    bare = Change(before, before, origin)
-    return Change(before, Dictionary(bare.carry(before.atoms, unit[joining]), starts, samples), origin)
+    after = GrownDictionary(before, order, unit, starts, samples)
+    return Change(before, after, np.where(order < before.n_atoms, order, -1))
 
 
 def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray:

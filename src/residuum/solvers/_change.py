@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import Dictionary, FloatArray
+from residuum.dictionary import Dictionary, FloatArray, stretches
 
 # Rows added to or taken from a matrix product each leave a rounding error behind; after this many the
 # solvers factor anew, so errors stay near those of a fresh fit and the cost of it is shared by that many.
@@ -56,11 +56,7 @@ class Change:
 
     def runs(self) -> Iterator[tuple[slice, slice]]:
         """Pairs (rows of `after`, rows of `before`) of atoms that stayed side by side."""
-        old = self.origin
-        cut = np.flatnonzero((np.diff(old) != 1) | (old[1:] < 0) | (old[:-1] < 0)) + 1
-        for first, stop in zip([0, *cut.tolist()], [*cut.tolist(), len(old)], strict=True):
-            if old[first] >= 0:
-                yield slice(first, stop), slice(int(old[first]), int(old[first]) + stop - first)
+        return stretches(self.origin, self.before.n_atoms)
 
     def carry(self, rows: FloatArray, new: FloatArray) -> FloatArray:
         """Rows of the atoms that stayed, with those of the new atoms put in their places."""

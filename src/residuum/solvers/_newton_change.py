@@ -21,7 +21,7 @@ def prepare_changed(old: Prepared, change: Change) -> Prepared | None:
     n_moved, n_features = len(old.signs) + change.size, len(old.basis)
     if old.gram32 is None or n_moved > MAX_MOVED or old.basis.shape != (n_features, n_features):
         return None
-    joined = change.after.atoms[change.added].astype(np.float64) @ old.basis
+    joined = change.after.rows(change.added) @ old.basis
     gone = old.atoms[change.removed]
     signs = np.concatenate([np.ones(len(joined)), -np.ones(len(gone))])
     moved = np.concatenate([joined, gone])  # V'

@@ -7,6 +7,7 @@ encoder of a fresh fit: coding is the product with the atoms and a pair of trian
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,10 +96,10 @@ class FeatureSide(UpdatedInverse):
             return None
         normal = state["normal"].copy()
         if len(change.added):
-            joined = after.atoms[change.added].astype(np.float64)
+            joined = after.rows(change.added)
             normal += joined.T @ joined
         if len(change.removed):
-            gone = change.before.atoms[change.removed].astype(np.float64)
+            gone = change.before.rows(change.removed)
             normal -= gone.T @ gone
         return cls(after, {"normal": normal, "changes": changes}, new)
 
@@ -136,7 +137,7 @@ class AtomSide(UpdatedInverse):
         after, changes = change.after, _counted(state, change)
         if changes[0] > MAX_CHANGES or after.n_atoms > after.n_features:
             return None
-        joined = after.atoms[change.added].astype(np.float64)
+        joined = after.rows(change.added)
         gram = change.carry_square(state["gram"], joined @ after.atoms64.T)
         return cls(after, {"gram": gram, "changes": changes}, new)
 
@@ -162,12 +163,14 @@ class ClassSide(UpdatedInverse):
 
     def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
         super().__init__(dictionary, state, weights)
-        shared, classwise, ridge = weights
-        self._factor = _ridged(state["inner"].copy(), 0.0) if shared else None
-        own = np.flatnonzero((state["first"] < 0) & (np.diff(dictionary.starts) > 0))
-        self._own = {
-            int(k): _class_factor(dictionary.class_atoms(k).astype(np.float64), classwise, ridge) for k in own
-        }
+        self._factor = _ridged(state["inner"].copy(), 0.0) if weights.shared else None
+
+    @cached_property
+    def _own(self) -> dict[int, tuple[bool, Any]]:
+        """Factors of the classes that changed, made at the next query: once for all that joined until then."""
+        dictionary, (_, classwise, ridge) = self._dictionary, self._weights
+        own = np.flatnonzero((self.state["first"] < 0) & (np.diff(dictionary.starts) > 0))
+        return {int(k): _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own}
 
     @staticmethod
     def fresh_state(dictionary: Dictionary, encoder: FloatArray, inner: FloatArray | None) -> State:
@@ -249,12 +252,12 @@ def _class_moves(change: Change) -> list[tuple[int, FloatArray, FloatArray]]:
     gone[change.removed] = True
     for k in np.unique(gone_class):
         block = slice(*change.before.starts[k : k + 2])
-        atoms, leaving = change.before.atoms[block].astype(np.float64), gone[block]
+        atoms, leaving = change.before.class_atoms(k), gone[block]
         moves.append((-1, atoms[~leaving], atoms[leaving]))
     new_class = change.after.atom_class[change.added]
     for k in np.unique(new_class):
         block = slice(*change.after.starts[k : k + 2])
-        atoms, joining = change.after.atoms[block].astype(np.float64), change.origin[block] < 0
+        atoms, joining = change.after.class_atoms(k), change.origin[block] < 0
         moves.append((1, atoms[~joining], atoms[joining]))
     return moves
 
