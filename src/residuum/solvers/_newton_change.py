@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg.blas import sgemm
 
 from ._change import Change
-from ._newton_block import Prepared
+from ._newton_block import Array, Prepared
 
 MAX_MOVED = 32  # beyond it the corrections of low rank cost more than they save
 
@@ -27,7 +27,7 @@ def prepare_changed(old: Prepared, change: Change) -> Prepared | None:
     moved = np.concatenate([joined, gone])  # V'
     seen = old.metric(moved)  # V'M
     core = np.linalg.inv(old.w_neg * np.diag(signs) + seen @ moved.T)
-    atoms = change.carry(old.atoms, joined)
+    atoms: Array = change.carry(old.atoms, joined)  # type: ignore[assignment]
     atoms32 = change.carry(old.atoms32, joined.astype(np.float32))
     reach = seen.astype(np.float32) @ atoms32.T  # Z', (n_moved, n_atoms)
     gram32 = change.carry_square(old.gram32, seen[: len(joined)].astype(np.float32) @ atoms32.T)

@@ -167,10 +167,10 @@ class ClassSide(UpdatedInverse):
 
     @cached_property
     def _own(self) -> dict[int, tuple[bool, Any]]:
-        """Factors of the classes that changed, made at the next query: once for all that joined until then."""
+        """Factors of the classes that changed, made at the next query, once for all changes until then."""
         dictionary, (_, classwise, ridge) = self._dictionary, self._weights
         own = np.flatnonzero((self.state["first"] < 0) & (np.diff(dictionary.starts) > 0))
-        return {int(k): _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own}
+        return {k: _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own.tolist()}
 
     @staticmethod
     def fresh_state(dictionary: Dictionary, encoder: FloatArray, inner: FloatArray | None) -> State:

@@ -6,6 +6,8 @@ import math
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
@@ -83,7 +85,9 @@ class Newton:
         """Become the solver whose `state` was stored."""
         from residuum.solvers._newton_block import Prepared
 
-        self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **state)
+        # Kernels are compiled for arrays that can be written to: copies, should the state be mapped.
+        arrays = {name: np.array(array) for name, array in state.items()}
+        self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **arrays)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""
