@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "dictionary", "machine"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
-    {"explanation", "least_squares"},
+    {"explanation", "least_squares", "enrolment"},
     {"base"},
     {"classifiers"},
     {"selection", "features", "datasets", "scale", "storage"},

@@ -159,6 +159,7 @@ class CROC(RepresentationClassifier):
         "l2": [POSITIVE, None],
         "subspace_l2": [POSITIVE],
     }
+    _solver_names = ("solver_", "subspace_solver_")
 
     def __init__(self, *, weight: float = 0.5, l2: float | None = None, subspace_l2: float = 1e-4) -> None:
         self.weight = weight

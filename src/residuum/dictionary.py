@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,7 +99,7 @@ class Dictionary:
     @property
     def n_atoms(self) -> int:
         """Number of atoms N."""
-        return self.atoms.shape[0]
+        return len(self.samples)
 
     @property
     def n_features(self) -> int:
@@ -114,6 +115,19 @@ class Dictionary:
     def blocks(self) -> list[slice]:
         """The rows of each class."""
         return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the atoms."""
+        return self.atoms.dtype
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
+        """The atoms at these positions, in float64."""
+        return self.atoms[positions].astype(np.float64)
+
+    def class_atoms(self, k: int) -> FloatArray:
+        """The atoms of class k, in float64."""
+        return self.rows(np.arange(self.starts[k], self.starts[k + 1]))
 
     @cached_property
     def atom_class(self) -> npt.NDArray[np.int64]:
@@ -140,3 +154,89 @@ class Dictionary:
         mean = self.atoms64.mean(axis=0)
         lowest = float((self.atoms64 @ mean).min())
         return mean / lowest if lowest > 1e-6 else None
+
+
+class GrownDictionary(Dictionary):
+    """A dictionary with atoms put in or left out, copied together when the atoms are first asked for.
+
+    Factors can be brought up to date from the few rows that differ, and samples that are enrolled one by one
+    are copied once.
+
+    Parameters
+    ----------
+    before : Dictionary
+        The dictionary that was.
+    source : ndarray of shape (n_atoms,)
+        Row of each atom among those of `before` followed by the rows of `new`.
+    new : ndarray of shape (n_new, n_features)
+        Unit-norm atoms that join.
+    starts, samples
+        As of any dictionary.
+    """
+
+    def __init__(
+        self,
+        before: Dictionary,
+        source: npt.NDArray[np.int64],
+        new: FloatArray,
+        starts: npt.NDArray[np.int64],
+        samples: npt.NDArray[np.int64],
+    ) -> None:
+        parts = before.__dict__.get("_parts")
+        if parts is not None:  # not copied yet: skip it, so that nothing is copied twice
+            before, earlier, rows = parts
+            joined = np.arange(len(new)) + before.n_atoms + len(rows)
+            source, new = np.concatenate([earlier, joined])[source], np.concatenate([rows, new])
+        values = {"starts": starts, "samples": samples, "spectrum": None, "_parts": (before, source, new)}
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only while there are no atoms yet.
+        parts = self.__dict__.get("_parts")
+        if name != "atoms" or parts is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        before, source, new = parts
+        atoms = np.empty((len(source), new.shape[1]), dtype=new.dtype)
+        for to, stretch in stretches(source, before.n_atoms):
+            atoms[to] = before.atoms[stretch]
+        joined = np.flatnonzero(source >= before.n_atoms)
+        atoms[joined] = new[source[joined] - before.n_atoms]
+        self.__dict__["atoms"] = atoms
+        self.__dict__.pop("_parts", None)
+        return atoms
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the atoms."""
+        parts = self.__dict__.get("_parts")
+        return self.atoms.dtype if parts is None else parts[2].dtype
+
+    @property
+    def n_features(self) -> int:
+        """Number of features D."""
+        parts = self.__dict__.get("_parts")
+        return self.atoms.shape[1] if parts is None else parts[2].shape[1]
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
+        """The atoms at these positions, in float64."""
+        parts = self.__dict__.get("_parts")
+        if parts is None:
+            return super().rows(positions)
+        before, source, new = parts
+        wanted = source[positions]
+        old = wanted < before.n_atoms
+        rows = np.empty((len(wanted), new.shape[1]))
+        rows[old] = before.atoms[wanted[old]]
+        rows[~old] = new[wanted[~old] - before.n_atoms]
+        return rows
+
+
+def stretches(source: npt.NDArray[np.int64], stop: int) -> Iterator[tuple[slice, slice]]:
+    """Pairs (positions, rows) of neighbours whose rows, from 0 up to `stop`, are neighbours too."""
+    if not len(source):
+        return
+    inside = (source >= 0) & (source < stop)
+    cut = np.flatnonzero((np.diff(source) != 1) | ~inside[1:] | ~inside[:-1]) + 1
+    for first, end in zip([0, *cut.tolist()], [*cut.tolist(), len(source)], strict=True):
+        if inside[first]:
+            yield slice(first, end), slice(int(source[first]), int(source[first]) + end - first)

@@ -105,6 +105,8 @@ def solve_newton(
             certify(prep, block, np.arange(stop - start), solved)
         n_iter[rows], gap[rows], violation[rows] = solved.n_iter, solved.gap, solved.violation * norms
 
+    if prep.neg_weight and not prep.well_conditioned:
+        _ = prep.settled[0].metric_atoms  # once, before the threads ask for it
     run_chunks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // len(atoms), 16, 128)), thread_count(n_jobs))
     converged = gap <= tol
     if not converged.all():

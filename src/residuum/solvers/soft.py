@@ -6,11 +6,17 @@ import math
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.solvers.exact import ActiveSet
+
+_CARRIED = ("basis", "atoms", "eigenvalues", "gram32", "moved", "signs")
 
 
 class Newton:
@@ -40,12 +46,48 @@ class Newton:
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
+        self._pending: tuple[Any, Change] | None = None
 
     @cached_property
     def _prepared(self) -> Any:
+        from residuum.solvers._newton_change import prepare_changed
         from residuum.solvers.newton import prepare_newton
 
-        return prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+        prepared = None if self._pending is None else prepare_changed(*self._pending)
+        self._pending = None
+        if prepared is None:
+            prepared = prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+        return prepared
+
+    def prepare(self) -> None:
+        """Nothing: what the engine needs is made when the first query comes."""
+
+    def adopt(self, old: Newton, change: Change) -> None:
+        """Remember what the solver before a change of the dictionary had prepared, if it had.
+
+        It is carried over when the first query comes, once for all the changes until then.
+        """
+        if old.problem != self.problem:
+            return
+        if "_prepared" in old.__dict__:
+            self._pending = (old._prepared, change)
+        elif old._pending is not None:
+            self._pending = (old._pending[0], old._pending[1].then(change))
+
+    def state(self) -> State:
+        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
+        fresh = "_prepared" not in self.__dict__ and self._pending is None
+        if fresh or not len(self._prepared.signs):
+            return {}
+        return {name: getattr(self._prepared, name) for name in _CARRIED}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        from residuum.solvers._newton_block import Prepared
+
+        # Kernels are compiled for arrays that can be written to: copies, should the state be mapped.
+        arrays = {name: np.array(array) for name, array in state.items()}
+        self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **arrays)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""
