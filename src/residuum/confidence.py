@@ -51,6 +51,12 @@ class ConfidenceMixin:
     reject_threshold: float | None
     reject_by: str
 
+    # What the classifier brings.
+    classes_: np.ndarray
+    dictionary_: Dictionary
+    residuals: Any
+    _coded: Any
+
     @available_if(_wants_probability)
     def predict_proba(self, X: Any) -> Float64Array:
         """Calibrated probabilities of the classes; only with ``probability=True``.
@@ -71,7 +77,7 @@ class ConfidenceMixin:
             In the order of ``classes_``; all equal for an all-zero query.
         """
         self._check_calibrated()
-        return probabilities(self.residuals(X), self.temperature_, self.residual_cap_)  # type: ignore[attr-defined]
+        return probabilities(self.residuals(X), self.temperature_, self.residual_cap_)
 
     def confidence(self, X: Any) -> Float64Array:
         """How sure each answer is, the number that ``reject_threshold`` is compared with.
@@ -88,7 +94,7 @@ class ConfidenceMixin:
             winner (inf with a single class). With "concentration", the sparsity concentration index, from
             0 (all classes take the same part in the code) to 1 (one class carries it all).
         """
-        return np.concatenate(self._coded(X, self._sureness))  # type: ignore[attr-defined]
+        return np.concatenate(self._coded(X, self._sureness))
 
     @property
     def reject_label_(self) -> Any:
@@ -97,26 +103,26 @@ class ConfidenceMixin:
         The text "none of these" for text labels; for numbers the first of -1, -2, ... that is not a class.
         """
         check_is_fitted(self)
-        return reject_label(self.classes_)  # type: ignore[attr-defined]
+        return reject_label(self.classes_)
 
     def _sureness(self, solution: Solution, scores: FloatArray) -> Float64Array:
         if self.reject_by == "margin":
             return margin(scores)
-        return concentration(self.dictionary_, solution.codes)  # type: ignore[attr-defined]
+        return concentration(self.dictionary_, solution.codes)
 
     def _predict_or_reject(self, X: Any) -> np.ndarray:
         def judge(solution: Solution, scores: FloatArray) -> tuple[np.ndarray, Float64Array]:
             return scores.argmin(axis=1), self._sureness(solution, scores)
 
-        judged = self._coded(X, judge)  # type: ignore[attr-defined]
+        judged = self._coded(X, judge)
         winners, sure = (np.concatenate(column) for column in zip(*judged, strict=True))
-        return labels_or_reject(self.classes_, winners, sure < self.reject_threshold)  # type: ignore[attr-defined]
+        return labels_or_reject(self.classes_, winners, sure < self.reject_threshold)
 
     def _verdict(self, solution: Solution, scores: FloatArray) -> Verdict:
         """What is said of the single query behind the solution."""
         sure = float(self._sureness(solution, scores)[0])
         rejected = self.reject_threshold is not None and sure < self.reject_threshold
-        winner = self.classes_.tolist()[scores[0].argmin()]  # type: ignore[attr-defined]
+        winner = self.classes_.tolist()[scores[0].argmin()]
         known = None
         if self.probability and hasattr(self, "temperature_"):
             known = probabilities(scores, self.temperature_, self.residual_cap_)[0].tolist()
@@ -153,7 +159,7 @@ class ConfidenceMixin:
             return
         usable = np.flatnonzero(X.any(axis=1))  # zero samples have no direction and tie between all classes
         X, class_index = X[usable], class_index[usable]
-        plain = clone(self).set_params(probability=False, reject_threshold=None)  # type: ignore[attr-defined]
+        plain = clone(self).set_params(probability=False, reject_threshold=None)
         found, truth = [np.empty((0, n_classes))], [class_index[:0]]
         for train, held_out in held_out_folds(class_index):
             model = clone(plain).fit(X[train], class_index[train])
