@@ -17,7 +17,7 @@ LAYERS = [
     {"explanation", "least_squares"},
     {"base"},
     {"classifiers"},
-    {"selection", "features", "datasets", "scale", "storage"},
+    {"selection", "features", "datasets", "scale", "storage", "owndata"},
     {"benchmark"},
     {"experiments", "explorer"},
     {"commands"},
