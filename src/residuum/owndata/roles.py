@@ -67,8 +67,8 @@ class Columns:
 
     def position(self, wanted: str | int, option: str) -> int:
         """Position of a column given by name, or by number from 0, negative ones from the end."""
-        if self.names is not None and str(wanted) in self.names:
-            return list(self.names).index(str(wanted))
+        if isinstance(wanted, str) and self.names is not None and wanted in self.names:
+            return list(self.names).index(wanted)  # spectra have numbers for names: the name goes first
         try:
             index: int | None = int(wanted)
         except ValueError:

@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -30,7 +30,8 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "<na>", "mi
 MAX_FIELD = 2**20
 
 _SAMPLE_ROWS = 200
-_SAMPLE_CELLS = 2_000_000
+_SAMPLE_CELLS = 200_000
+_SAMPLE_CHARACTERS = 300_000
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
@@ -86,6 +87,8 @@ def read_text(path: Path, asked: Asked, text: TextFormat) -> OwnData:
         layout = _layout(path, sample, delimiter, text)
         body = sample[1:] if layout.header is not None else sample
         columns = _columns(path, layout, body)
+        if _ends_in_nothing(layout, body):
+            asked = replace(asked, drop=(*asked.drop, columns.n - 1))
         roles = columns.roles(asked)
         return _parse(path, chain(body, rows), layout, columns, roles, text.missing)
 
@@ -133,7 +136,11 @@ def _undecodable(path: Path, encoding: str) -> str:
 
 def _guess_delimiter(path: Path, stream: TextIO) -> str:
     """The delimiter under which the first lines make the most numbers in rows of one length."""
-    lines = [line for line in islice(_limited(path, stream), 50) if line.strip()]
+    lines: list[str] = []
+    for line in islice(_limited(path, stream), 50):
+        lines += [line] if line.strip() else []
+        if len(lines) > 2 and sum(map(len, lines)) > _SAMPLE_CHARACTERS:
+            break
     stream.seek(0)
     if not lines:
         return "\t" if path.suffix.lower() == ".tsv" else ","
@@ -295,6 +302,12 @@ def _check_header(path: Path, layout: _Format) -> None:
                 f"column {places[name] + 1} too. Rename one of them."
             )
         places[name] = i
+
+
+def _ends_in_nothing(layout: _Format, body: list[Row]) -> bool:
+    """Whether every line closes with a delimiter, so that the last column has no name and no values."""
+    named = layout.header is not None and layout.header[-1] != ""
+    return not named and all(len(row) > 2 and not row[-1].strip() for _, row in body)
 
 
 def _columns(path: Path, layout: _Format, body: list[Row]) -> Columns:
