@@ -98,14 +98,14 @@ def with_pixels(data: OwnData, shape: tuple[int, int]) -> OwnData:
         except ImageError as error:
             skipped.append((name, error.reason))
             continue
-        rows.append(resize(grey, (shape[1], shape[0])).ravel())
+        rows.append(resize(grey, shape).ravel())
         names.append(name)
     features = np.stack(rows) if rows else np.empty((0, math.prod(shape)), dtype=np.uint8)
     return replace(_kept(data, names, features, skipped), image_shape=shape)
 
 
 def thumbnails(data: OwnData) -> Pixels | None:
-    """Small pictures of the samples, (n, h, w) or (n, h, w, 3), within THUMBNAIL_BYTES; None if there are none."""
+    """Small pictures of the samples, (n, h, w) or (n, h, w, 3); None without any, or with too many."""
     if data.image_shape is not None and data.features is not None:
         return _from_rows(data)
     if data.paths is None:
@@ -128,7 +128,7 @@ def _from_rows(data: OwnData) -> Pixels | None:
         return None
     values = data.features.reshape(len(data), *data.image_shape)
     if values.dtype == np.uint8:
-        return values
+        return values.astype(np.uint8)
     low, high = float(values.min()), float(values.max())
     scaled = (values - low) * (255 / (high - low) if high > low else 0)
     return np.rint(scaled).astype(np.uint8)

@@ -75,7 +75,7 @@ def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tup
     counts = np.zeros((len(names), len(classes)))
     np.add.at(counts, (group_index, class_index), 1)
     whole, generator = counts.sum(axis=0), np.random.default_rng(seed)
-    best, best_cost = None, np.inf
+    best, best_cost = np.arange(0), np.inf
     for _ in range(20):
         order = generator.permutation(len(names))
         reached = np.cumsum(counts[order].sum(axis=1)) / len(labels)
