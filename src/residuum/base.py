@@ -54,6 +54,9 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False
 
+    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
+    _stored_attributes: tuple[str, ...] = ()
+
     rule: str
 
     def __sklearn_tags__(self) -> Any:
@@ -86,6 +89,7 @@ class RepresentationClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         self.classes_, class_index = np.unique(y, return_inverse=True)
         self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
+        self.n_samples_seen_ = len(X)
         self.solver_ = self._make_solver(self.dictionary_)
         return self
 
