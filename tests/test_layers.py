@@ -19,7 +19,7 @@ LAYERS = [
     {"base"},
     {"classifiers"},
     {"selection", "features", "datasets", "scale", "storage", "owndata"},
-    {"benchmark"},
+    {"benchmark", "modelling"},
     {"experiments", "explorer"},
     {"commands"},
     {"cli"},

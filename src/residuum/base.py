@@ -58,9 +58,6 @@ class RepresentationClassifier(ConfidenceMixin, ClassifierMixin, BaseEstimator):
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False
 
-    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
-    _stored_attributes: tuple[str, ...] = ()
-
     rule: str
 
     def __sklearn_tags__(self) -> Any:
