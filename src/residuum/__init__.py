@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from residuum.features import EigenfacePCA, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+    from residuum.storage import load_model, open_model, save_model
 
 __version__ = "0.1.0.dev0"
 
@@ -21,6 +22,7 @@ _HOMES = {
     ),
     **dict.fromkeys(("lasso", "nnls"), "residuum.least_squares"),
     **dict.fromkeys(("EigenfacePCA", "Scattering2D"), "residuum.features"),
+    **dict.fromkeys(("load_model", "open_model", "save_model"), "residuum.storage"),
 }
 
 __all__ = [
@@ -41,7 +43,10 @@ __all__ = [
     "SoftNRC",
     "SoftNRCCV",
     "lasso",
+    "load_model",
     "nnls",
+    "open_model",
+    "save_model",
 ]
 
 

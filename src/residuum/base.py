@@ -90,6 +90,7 @@ class RepresentationClassifier(ConfidenceMixin, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         self.classes_, class_index = np.unique(y, return_inverse=True)
         self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
+        self.n_samples_seen_ = len(X)
         self.solver_ = self._make_solver(self.dictionary_)
         self._fit_confidence(X, class_index, len(self.classes_))
         return self

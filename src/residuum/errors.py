@@ -45,6 +45,10 @@ class ArchiveError(DataFormatError):
     """An archive is damaged, or holds something that must not be extracted."""
 
 
+class ModelFileError(DataFormatError):
+    """A model file is damaged, altered, of an unknown version, or not a model file at all."""
+
+
 class DownloadError(DataError, OSError):
     """A file could not be downloaded from any of its addresses."""
 
