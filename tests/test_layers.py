@@ -11,7 +11,7 @@ ROOT = Path(residuum.__file__).parent
 
 # Lowest first. A package stands for all its modules.
 LAYERS = [
-    {"errors", "dictionary", "machine"},
+    {"errors", "dictionary", "machine", "page", "pictures"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
     {"explanation", "least_squares", "calibration"},
@@ -20,7 +20,7 @@ LAYERS = [
     {"classifiers"},
     {"selection", "features", "datasets", "scale", "storage", "owndata"},
     {"benchmark", "modelling"},
-    {"experiments", "explorer"},
+    {"experiments", "explorer", "explaining", "explain_page"},
     {"commands"},
     {"cli"},
     {"__main__"},

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
+    "explain": ("residuum.commands.explain:explain", "Say why a model gave one row its label."),
     "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
     "reproduce": ("residuum.commands.reproduce:reproduce", "Run the tables and figures of the paper again."),
     "results": ("residuum.commands.reproduce:results", "Write a page of results from run folders."),

@@ -29,7 +29,7 @@ STYLE = """
 .strip img { width: 9rem; height: 9rem; }
 img { display: block; object-fit: contain; background: var(--band); border: 1px solid var(--line); }
 img.sharp { image-rendering: pixelated; }
-td img { width: 3rem; height: 3rem; }
+td img { width: 3rem; height: 3rem; margin-left: auto; }
 table td, table th { white-space: nowrap; }
 th[scope=row] { max-width: 22rem; white-space: normal; overflow-wrap: anywhere; text-align: left; }
 td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; max-width: 22rem; }
@@ -216,7 +216,8 @@ def _atoms(content: dict[str, Any], images: Any) -> str:
 
 def _bars(name: str, told: str, bars: list[tuple[str, Any, str]]) -> str:
     """Horizontal bars as SVG: name, bar from zero, number; a bar that is infinite runs to the edge."""
-    left, width, right, step = 200.0, 380.0, 90.0, 26
+    width, right, step = 380.0, 90.0, 26
+    left = 20 + 7.5 * max(4, *(len(_short(title)) for title, _, _ in bars), 4)
     values = [float(value) for _, value, _ in bars]
     finite = [value for value in values if abs(value) != float("inf")]
     low, high = min([0.0, *finite]), max([0.0, *finite])
