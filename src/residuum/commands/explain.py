@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from residuum.commands import _own_data as own
 from residuum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,17 +31,9 @@ CLASSES_SHOWN = 10
     show_default=True,
     help="Training samples to list, largest coefficients first.",
 )
-@click.option("--label", metavar="NAME", help="Column of the labels in DATA.  [default: as in the model]")
-@click.option("--drop", multiple=True, metavar="NAME", help="Column of DATA to leave out; may be repeated.")
+@own.reading_options
 def explain(
-    model: Path,
-    data: Path,
-    row: str,
-    page: Path | None,
-    as_json: bool,
-    atoms: int,
-    label: str | None,
-    drop: tuple[str, ...],
+    model: Path, data: Path, row: str, page: Path | None, as_json: bool, atoms: int, **options: Any
 ) -> None:
     """Say why MODEL gives one row of DATA its label.
 
@@ -54,11 +47,14 @@ def explain(
         raise UsageError(f"--html must name a file. Got the folder {page}.")
 
     from residuum.explaining import explain_row, find_row
-    from residuum.modelling.queries import open_queries
+    from residuum.modelling import open_queries
     from residuum.storage import open_model
 
+    keywords = own.reading(options)
     saved = open_model(model)
-    queries, estimator = open_queries(saved, data, label=label, drop=drop)
+    with own.told_warnings(), own.image_progress(data.name) as progress:
+        queries, estimator = open_queries(saved, data, progress=progress, **keywords)
+    own.say_notes(queries)
     index = find_row(queries, row)
     found = explain_row(saved, estimator, queries, index, max_atoms=atoms)
     name = str(queries.names[index])
@@ -72,10 +68,18 @@ def explain(
     if as_json:
         about = {"model": str(model), "data": str(data), "row": index, "name": name, "true_label": truth}
         click.echo(json.dumps({**about, **content, "notes": list(found.notes)}, indent=2, allow_nan=False))
-        return
+    else:
+        _print_tables(content, title, told, found.notes)
+    if not found.explanation.converged:
+        own.demand_convergence(["the code of this row missed the tolerance of its solver."])
+
+
+def _print_tables(
+    content: dict[str, Any], title: str, told: tuple[str, ...], notes: tuple[str, ...]
+) -> None:
     from residuum.experiments.table import print_table
 
-    for table in (class_table(content, title, told), atom_table(content, found.notes)):
+    for table in (class_table(content, title, told), atom_table(content, notes)):
         print_table(table, sys.stdout)
 
 
