@@ -82,7 +82,8 @@ def test_temperature_is_from_samples_that_do_not_code_themselves(classifier, dig
     fitted = classifier.set_params(probability=True).fit(X, y)
     residuals = np.empty((len(y), 10))
     for train, test in held_out_folds(y):
-        residuals[test] = clone(classifier).set_params(probability=False).fit(X[train], y[train]).residuals(X[test])
+        plain = clone(classifier).set_params(probability=False).fit(X[train], y[train])
+        residuals[test] = plain.residuals(X[test])
     expected = fit_temperature(residuals, y)
     assert (fitted.temperature_, fitted.residual_cap_) == pytest.approx(expected, rel=1e-9)
     assert fitted.temperature_ != pytest.approx(fit_temperature(fitted.residuals(X), y)[0], rel=0.01)

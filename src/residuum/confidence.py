@@ -61,8 +61,8 @@ class ConfidenceMixin:
     def predict_proba(self, X: Any) -> Float64Array:
         """Calibrated probabilities of the classes; only with ``probability=True``.
 
-        ``softmax(-residuals / temperature_)``, where residuals more than ``residual_cap_`` behind the winner's
-        count as that far behind. Both numbers were fitted to training samples held out in turn; they stay
+        ``softmax(-residuals / temperature_)``, where a class more than ``residual_cap_`` behind the winner
+        counts as that far behind. Both numbers were fitted to training samples held out in turn; they stay
         as fitted when samples are enrolled or forgotten later, until the next `fit`. Rejection does not
         change the probabilities.
 

@@ -166,14 +166,14 @@ def _classes(content: dict[str, Any], rebuilt: dict[Any, Any]) -> str:
     bars = [(_clean(c["label"]), c["residual"], "win" if i == 0 else "bar") for i, c in enumerate(classes)]
     names = ["Class", "Residual", "Norm of its part", "Share"]
     names += ["Probability"] * with_probability + ["Its part, as a picture"] * bool(rebuilt)
-    rows = []
+    rows: list[tuple[str, list[str]]] = []
     for part in classes:
         cells = [_number(part["residual"]), _number(part["norm"]), _number(part["share"])]
         cells += [_number(part["probability"])] if with_probability else []
         if rebuilt:
-            shown = part["label"] in rebuilt and len(rows) < SHOWN
+            drawn = part["label"] in rebuilt and len(rows) < SHOWN
             told = f"Part of class {_clean(part['label'])}"
-            cells.append(_image(rebuilt[part["label"]], told) if shown else "")
+            cells.append(_image(rebuilt[part["label"]], told) if drawn else "")
         rows.append((_text(part["label"]), cells))
     shown = f"the {SHOWN} nearest of {len(classes)} classes" if len(classes) > SHOWN else "all classes"
     told = f"Residuals of {shown}, smallest first"

@@ -153,7 +153,7 @@ def _raw_parts(
     for step, given in zip(reversed(steps), reversed(inputs[:-1]), strict=True):
         parts = INVERSES[type(step).__name__](step, given, parts)
     if any(type(step).__name__ in ("StandardScaler", "MinMaxScaler", "PCA") for step in steps):
-        notes.append("The part of a class is drawn on top of the mean or minimum that the features leave out.")
+        notes.append("The part of a class is drawn on top of the mean or minimum that the features lack.")
     return parts if math.isfinite(float(np.abs(parts).max(initial=0))) else None
 
 

@@ -1,4 +1,4 @@
-"""Small pictures for pages: arrays of pixels as PNG files inside ``data:`` addresses, without an image library."""
+"""Small pictures for pages: pixels as PNG inside ``data:`` addresses, without an image library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def data_uri(image: Any, *, largest_side: int = LARGEST_SIDE) -> str:
         No side of the result is longer.
     """
     pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or pixels.ndim == 3 and pixels.shape[2] != 3:
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (3,)):
         raise ValueError(
             "The 'image' must be an array of uint8 with shape (h, w) or (h, w, 3). "
             f"Got {pixels.dtype} with shape {pixels.shape}: see residuum.pictures.to_pixels."

@@ -74,9 +74,7 @@ def explain(
         own.demand_convergence(["the code of this row missed the tolerance of its solver."])
 
 
-def _print_tables(
-    content: dict[str, Any], title: str, told: tuple[str, ...], notes: tuple[str, ...]
-) -> None:
+def _print_tables(content: dict[str, Any], title: str, told: tuple[str, ...], notes: tuple[str, ...]) -> None:
     from residuum.experiments.table import print_table
 
     for table in (class_table(content, title, told), atom_table(content, notes)):

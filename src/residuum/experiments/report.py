@@ -9,6 +9,7 @@ from residuum.experiments.plots import coefficient_figure, convergence_figure, q
 from residuum.experiments.table import Table, html_table
 from residuum.page import page
 
+
 def report_page(results: dict[str, Any], table: Table) -> str:
     """The whole page: table, coefficients, convergence, and how to get the same numbers again."""
     settings, illustration = results["settings"], results["illustration"]
