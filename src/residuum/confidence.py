@@ -6,6 +6,7 @@ sparsity concentration index ``(K * max_k ||c_k||_1 / ||c||_1 - 1) / (K - 1)`` o
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -162,7 +163,9 @@ class ConfidenceMixin:
         plain = clone(self).set_params(probability=False, reject_threshold=None)
         found, truth = [np.empty((0, n_classes))], [class_index[:0]]
         for train, held_out in held_out_folds(class_index):
-            model = clone(plain).fit(X[train], class_index[train])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # fit itself has told them of all the samples
+                model = clone(plain).fit(X[train], class_index[train])
             residuals = np.full((len(held_out), n_classes), np.inf)
             residuals[:, model.classes_] = model.residuals(X[held_out])
             found.append(residuals)

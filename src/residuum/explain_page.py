@@ -21,7 +21,8 @@ SHOWN = 20
 STYLE = """
 :root { --bar: #7d8793; --minus: #b3541e; }
 @media (prefers-color-scheme: dark) { :root { --bar: #8b95a1; --minus: #f0a070; } }
-.answer { font-size: 1.35rem; margin: 1.25rem 0; }
+.answer { font-size: 1.35rem; margin: 1.25rem 0 .5rem; }
+p.notes { padding: 0; margin: .25rem 0; }
 .answer strong { color: var(--accent); }
 .strip { display: flex; flex-wrap: wrap; gap: 1.5rem; margin: 1rem 0 0; padding: 0; list-style: none; }
 .strip figure { width: 9rem; }
@@ -66,7 +67,7 @@ def explain_page(
     title : str, default="Why this answer"
         Heading and title of the page.
     notes : sequence of str, default=()
-        Lines for the end of the page, such as what could not be shown.
+        Lines under the answer, such as the true class, or what could not be shown.
 
     Returns
     -------
@@ -80,12 +81,12 @@ def explain_page(
         if class_reconstructions is not None and own.label in class_reconstructions
     }
     body = f"""<p class="answer">Answer: <strong>{_text(content["answer"])}</strong></p>
+{"".join(f'<p class="notes">{_text(note)}</p>' for note in notes)}
 {_pictures(content, query_image, rebuilt)}
 {_section("Summary", f"<dl>{_summary(content)}</dl>")}
 {_section("Classes", _classes(content, rebuilt))}
 {_section("Training samples", _atoms(content, atom_images))}
 {_section("Certificate", f"<dl>{_certificate(content)}</dl>")}
-{"".join(f'<p class="notes">{_text(note)}</p>' for note in notes)}
 <script type="application/json" id="explanation">{_embedded(content)}</script>"""
     return page(_clean(title), _clean(title), _lead(content), body, style=STYLE)
 
@@ -115,7 +116,13 @@ def _pictures(content: dict[str, Any], query: Any, rebuilt: dict[Any, Any]) -> s
     for label in (content["label"], content["runner_up"]):
         if label in rebuilt:
             told = f"What the samples of class {_clean(label)} make of the query"
-            figures.append((rebuilt[label], told, f"Class {_clean(label)}: its part of the reconstruction"))
+            figures.append(
+                (
+                    rebuilt[label],
+                    told,
+                    f"Class {_clean(label)}: its part of the mixture, as bright as it is there",
+                )
+            )
     if not figures:
         return ""
     items = "".join(
@@ -194,7 +201,7 @@ def _atoms(content: dict[str, Any], images: Any) -> str:
     atoms = content["atoms"]
     if not atoms:
         return "<p>The code is zero: no training sample takes part.</p>"
-    named = any(atom["name"] is not None for atom in atoms)
+    named = any(atom["name"] not in (None, str(atom["sample"])) for atom in atoms)
     bars, rows = [], []
     for atom in atoms[:SHOWN]:
         title = f"{atom['sample']}, class {_clean(atom['label'])}"
@@ -216,8 +223,9 @@ def _atoms(content: dict[str, Any], images: Any) -> str:
 
 def _bars(name: str, told: str, bars: list[tuple[str, Any, str]]) -> str:
     """Horizontal bars as SVG: name, bar from zero, number; a bar that is infinite runs to the edge."""
-    width, right, step = 380.0, 90.0, 26
-    left = 20 + 7.5 * max(4, *(len(_short(title)) for title, _, _ in bars), 4)
+    whole, right, step = 760, 80, 23
+    left = 20 + 7.5 * max(len(_short(title)) for title, _, _ in bars)
+    width = whole - left - right
     values = [float(value) for _, value, _ in bars]
     finite = [value for value in values if abs(value) != float("inf")]
     low, high = min([0.0, *finite]), max([0.0, *finite])
@@ -229,9 +237,9 @@ def _bars(name: str, told: str, bars: list[tuple[str, Any, str]]) -> str:
         start = zero if number >= 0 else zero - length
         y = i * step
         lines.append(
-            f'<text x="{left - 10:g}" y="{y + 17}" text-anchor="end">{html.escape(_short(title))}</text>'
-            f'<rect class="{kind}" x="{start:.2f}" y="{y + 4}" width="{max(length, 1):.2f}" height="17"/>'
-            f'<text x="{left + width + 10:g}" y="{y + 17}">{_digits(value)}</text>'
+            f'<text x="{left - 10:g}" y="{y + 16}" text-anchor="end">{html.escape(_short(title))}</text>'
+            f'<rect class="{kind}" x="{start:.2f}" y="{y + 3}" width="{max(length, 1):.2f}" height="17"/>'
+            f'<text x="{left + width + 10:g}" y="{y + 16}">{_digits(value)}</text>'
         )
     height = len(bars) * step
     axis = f'<line class="axis" x1="{zero:.2f}" y1="0" x2="{zero:.2f}" y2="{height}"/>'
@@ -239,7 +247,7 @@ def _bars(name: str, told: str, bars: list[tuple[str, Any, str]]) -> str:
     return (
         f'<figure><div class="wide" tabindex="0" role="region" aria-label="{html.escape(told)}, as bars">'
         f'<svg role="img" aria-labelledby="{name}-title {name}-desc" '
-        f'viewBox="0 0 {left + width + right:g} {height}">'
+        f'viewBox="0 0 {whole} {height}">'
         f'<title id="{name}-title">{html.escape(told)}</title>'
         f'<desc id="{name}-desc">{html.escape(read)}</desc>{axis}{"".join(lines)}</svg></div></figure>'
     )

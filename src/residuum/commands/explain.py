@@ -141,7 +141,7 @@ def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
     from residuum.experiments.table import Table
 
     atoms, certificate = content["atoms"], content["certificate"]
-    named = any(atom["name"] is not None for atom in atoms)
+    named = any(atom["name"] not in (None, str(atom["sample"])) for atom in atoms)
     columns = ("sample", *(["name"] if named else []), "class", "coefficient", "share")
     rows = tuple(
         (
