@@ -32,7 +32,7 @@ img { display: block; object-fit: contain; background: var(--band); border: 1px 
 img.sharp { image-rendering: pixelated; }
 td img { width: 3rem; height: 3rem; margin-left: auto; }
 table td, table th { white-space: nowrap; }
-th[scope=row] { max-width: 22rem; white-space: normal; overflow-wrap: anywhere; text-align: left; }
+th[scope=row] { min-width: 6rem; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; text-align: left; }
 td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; max-width: 22rem; }
 th.text { text-align: left; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); unicode-bidi: isolate; }
@@ -224,7 +224,7 @@ def _atoms(content: dict[str, Any], images: Any) -> str:
 def _bars(name: str, told: str, bars: list[tuple[str, Any, str]]) -> str:
     """Horizontal bars as SVG: name, bar from zero, number; a bar that is infinite runs to the edge."""
     whole, right, step = 760, 80, 23
-    left = 20 + 7.5 * max(len(_short(title)) for title, _, _ in bars)
+    left = 20 + 8.2 * max(len(_short(title)) for title, _, _ in bars)
     width = whole - left - right
     values = [float(value) for _, value, _ in bars]
     finite = [value for value in values if abs(value) != float("inf")]
