@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "dictionary", "machine", "page", "pictures"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
-    {"explanation", "least_squares", "calibration"},
+    {"explanation", "least_squares", "calibration", "enrolment"},
     {"confidence"},
     {"base"},
     {"classifiers"},
