@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, load_model, save_model
 from residuum.calibration import FOLDS, distances_behind, fit_temperature, held_out_folds, probabilities
 from residuum.confidence import (
     concentration,
@@ -309,3 +309,35 @@ def test_unknown_classes_are_rejected_more_often(digits):
 def test_softmax_of_distances_is_softmax_of_residuals():
     residuals = np.random.default_rng(0).random((5, 4))
     np.testing.assert_allclose(probabilities(residuals, 0.3, np.inf), softmax(-residuals / 0.3, axis=1))
+
+
+# With enrolment and the model file
+
+
+def test_temperature_stays_as_fitted_when_samples_come_and_go(digits):
+    X, y, Q, _ = digits
+    fitted = SoftNRC(probability=True).fit(X[:200], y[:200])
+    temperature = fitted.temperature_
+    fitted.partial_fit(X[200:], y[200:])
+    assert fitted.temperature_ == temperature
+    fitted.forget(labels=[3])
+    assert fitted.temperature_ == temperature
+    assert fitted.predict_proba(Q).shape == (len(Q), 9)
+    assert fitted.fit(X, y).temperature_ != temperature
+    enrolled = NRC(probability=True).partial_fit(X, y)
+    assert enrolled.temperature_ == NRC(probability=True).fit(X, y).temperature_
+
+
+def test_reject_label_gives_way_to_an_enrolled_class():
+    fitted = NRC(solver="exact", reject_threshold=0.2).fit(np.eye(3), [0, 1, 2])
+    assert fitted.reject_label_ == -1
+    fitted.partial_fit([[1.0, 1.0, 1.0]], [-1])
+    assert fitted.reject_label_ == -2
+
+
+def test_confidence_survives_the_model_file(tmp_path, classifier, digits):
+    X, y, Q, _ = digits
+    fitted = classifier.set_params(probability=True, reject_threshold=0.02).fit(X, y)
+    opened = load_model(save_model(fitted, tmp_path / "m.residuum"))
+    np.testing.assert_array_equal(opened.predict_proba(Q), fitted.predict_proba(Q))
+    np.testing.assert_array_equal(opened.predict(Q), fitted.predict(Q))

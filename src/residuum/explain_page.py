@@ -32,7 +32,8 @@ img { display: block; object-fit: contain; background: var(--band); border: 1px 
 img.sharp { image-rendering: pixelated; }
 td img { width: 3rem; height: 3rem; margin-left: auto; }
 table td, table th { white-space: nowrap; }
-th[scope=row] { min-width: 6rem; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; text-align: left; }
+th[scope=row] { min-width: 6rem; max-width: 22rem; text-align: left; }
+th[scope=row] { white-space: normal; overflow-wrap: anywhere; }
 td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; max-width: 22rem; }
 th.text { text-align: left; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); unicode-bidi: isolate; }

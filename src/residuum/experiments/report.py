@@ -15,7 +15,7 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     settings, illustration = results["settings"], results["illustration"]
     query = query_picture(illustration) if "image_shape" in illustration else ""
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    again = html.escape(command_line(settings))
+    again = html.escape(command_line(settings, results["data"].get("arguments", "")))
     body = f"""<h2>Results</h2>
 <div class="wide" tabindex="0" role="region" aria-label="Table of results">{html_table(table)}</div>
 <ul class="notes">{notes}</ul>
@@ -38,13 +38,18 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     return page(name, "Sparse, collaborative or non-negative: which helps?", _lead(results), body)
 
 
-def command_line(settings: dict[str, Any]) -> str:
-    """The command that gives these results."""
-    jobs = "" if settings["n_jobs"] is None else f" --n-jobs {settings['n_jobs']}"
-    return (
-        f"residuum compare --methods {','.join(settings['methods'])} --trials {settings['trials']} "
-        f"--train-per-class {settings['train_per_class']} --seed {settings['seed']}{jobs}"
-    )
+def command_line(settings: dict[str, Any], arguments: str = "") -> str:
+    """The command that gives these results; `arguments` name the data and how they were read."""
+    words = ["residuum compare", arguments, f"--methods {','.join(settings['methods'])}"]
+    words.append(f"--trials {settings['trials']}")
+    if settings["train_per_class"] is not None:
+        words.append(f"--train-per-class {settings['train_per_class']}")
+    words.append(f"--seed {settings['seed']}")
+    if settings.get("select") == "cv":
+        words.append("--select cv")
+    if settings["n_jobs"] is not None:
+        words.append(f"--n-jobs {settings['n_jobs']}")
+    return " ".join(word for word in words if word)
 
 
 def _lead(results: dict[str, Any]) -> str:

@@ -147,7 +147,7 @@ def fit_recipe(
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
-    steps = _steps(recipe, np.shape(X), image_shape)
+    steps = feature_steps(recipe, np.shape(X), image_shape)
     try:
         for _, step in steps:
             X = step.fit_transform(X)
@@ -160,9 +160,10 @@ def fit_recipe(
     return Fitted(Pipeline(every) if len(every) > 1 else classifier, selection)
 
 
-def _steps(
+def feature_steps(
     recipe: Recipe, shape: tuple[int, ...], image_shape: tuple[int, ...] | None
 ) -> list[tuple[str, Any]]:
+    """The unfitted steps between raw samples of this shape and the classifier."""
     steps: list[tuple[str, Any]] = []
     if recipe.scattering:
         if image_shape is None or len(image_shape) != 2:
