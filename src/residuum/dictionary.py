@@ -115,6 +115,10 @@ class Dictionary:
         """The rows of each class."""
         return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
 
+    def class_atoms(self, k: int) -> FloatArray:
+        """The atoms of class k."""
+        return self.atoms[self.starts[k] : self.starts[k + 1]]
+
     @cached_property
     def atom_class(self) -> npt.NDArray[np.int64]:
         """Class index of each atom, shape (n_atoms,)."""

@@ -44,6 +44,11 @@ class Change:
         gone[self.origin[self.origin >= 0]] = False
         return np.flatnonzero(gone)
 
+    def then(self, later: Change) -> Change:
+        """Both changes as one; an atom that joined and left again never was."""
+        origin = np.where(later.origin >= 0, self.origin[later.origin], -1)
+        return Change(self.before, later.after, origin)
+
     @property
     def size(self) -> int:
         """Number of rows that differ."""

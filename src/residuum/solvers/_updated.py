@@ -73,7 +73,8 @@ def _solved(factor: Any, rows: FloatArray) -> FloatArray:
 def _ridged(matrix: FloatArray, ridge: float) -> Any:
     """Cholesky factor of ``matrix + ridge*I``; the matrix is used up."""
     matrix[np.diag_indices_from(matrix)] += ridge
-    return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    # The transpose of a symmetric matrix in C order is what LAPACK factors without a copy.
+    return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
 
 
 class FeatureSide(UpdatedInverse):
@@ -92,9 +93,13 @@ class FeatureSide(UpdatedInverse):
         after, changes = change.after, _counted(state, change)
         if changes[0] > MAX_CHANGES or new.classwise or after.n_atoms <= after.n_features:
             return None
-        joined = after.atoms[change.added].astype(np.float64)
-        gone = change.before.atoms[change.removed].astype(np.float64)
-        normal = state["normal"] + (joined.T @ joined - gone.T @ gone)
+        normal = state["normal"].copy()
+        if len(change.added):
+            joined = after.atoms[change.added].astype(np.float64)
+            normal += joined.T @ joined
+        if len(change.removed):
+            gone = change.before.atoms[change.removed].astype(np.float64)
+            normal -= gone.T @ gone
         return cls(after, {"normal": normal, "changes": changes}, new)
 
     def encode(self, queries: FloatArray) -> FloatArray:
@@ -149,7 +154,8 @@ class ClassSide(UpdatedInverse):
 
     Class by class: one that never changed takes its rows of the encoder of the last fresh factorisation,
     which hold ``M^{-1}X'`` times the inverse of that ``I + shared*T``, ``T = XM^{-1}X'``; one that did is
-    factored by itself. Atoms P that join or leave a class whose other atoms are R change T by ``±V S^{-1} V'`` with
+    factored by itself. Atoms P that join or leave a class whose other atoms are R change T by
+    ``±V S^{-1} V'`` with
 
         V = X_P - X_R M_R^{-1} classwise X_R'X_P,   S = ridge*I + classwise X_P'V
     """
@@ -158,10 +164,9 @@ class ClassSide(UpdatedInverse):
         super().__init__(dictionary, state, weights)
         shared, classwise, ridge = weights
         self._factor = _ridged(state["inner"].copy(), 0.0) if shared else None
+        own = np.flatnonzero((state["first"] < 0) & (np.diff(dictionary.starts) > 0))
         self._own = {
-            k: _class_factor(dictionary.atoms[block].astype(np.float64), classwise, ridge)
-            for k, block in enumerate(dictionary.blocks)
-            if state["first"][k] < 0 and block.stop > block.start
+            int(k): _class_factor(dictionary.class_atoms(k).astype(np.float64), classwise, ridge) for k in own
         }
 
     @staticmethod
@@ -216,13 +221,13 @@ class ClassSide(UpdatedInverse):
 
 def _unchanged(first: np.ndarray, change: Change) -> np.ndarray:
     """Row of the encoder where each class begins that no atom has joined or left, -1 for the others."""
-    old_class = change.before.atom_class
-    lost = set(old_class[change.removed].tolist())
-    rows = np.full(change.after.n_classes, -1, dtype=np.int64)
-    for k, block in enumerate(change.after.blocks):
-        origin = change.origin[block]
-        if len(origin) and origin.min() >= 0 and int(old_class[origin[0]]) not in lost:
-            rows[k] = first[old_class[origin[0]]]
+    after, old_class = change.after, change.before.atom_class
+    rows = np.full(after.n_classes, -1, dtype=np.int64)
+    same = np.diff(after.starts) > 0
+    same[after.atom_class[change.added]] = False
+    previous = old_class[change.origin[after.starts[:-1][same]]]
+    lost = np.isin(previous, old_class[change.removed])
+    rows[same] = np.where(lost, -1, first[previous])
     return rows
 
 
@@ -243,12 +248,12 @@ def _class_moves(change: Change) -> list[tuple[int, FloatArray, FloatArray]]:
     gone = np.zeros(change.before.n_atoms, dtype=bool)
     gone[change.removed] = True
     for k in np.unique(gone_class):
-        block = change.before.blocks[k]
+        block = slice(*change.before.starts[k : k + 2])
         atoms, leaving = change.before.atoms[block].astype(np.float64), gone[block]
         moves.append((-1, atoms[~leaving], atoms[leaving]))
     new_class = change.after.atom_class[change.added]
     for k in np.unique(new_class):
-        block = change.after.blocks[k]
+        block = slice(*change.after.starts[k : k + 2])
         atoms, joining = change.after.atoms[block].astype(np.float64), change.origin[block] < 0
         moves.append((1, atoms[~joining], atoms[joining]))
     return moves

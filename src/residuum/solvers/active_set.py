@@ -87,6 +87,7 @@ class PreparedAtoms:
     unit32: FloatArray
     norms: FloatArray  # (n_atoms,); 0 for a zero atom
     gram32: FloatArray  # (n_atoms, n_atoms) or (0, 0)
+    keys: FloatArray  # (n_atoms,), equal for equal atoms
     twins: dict[bool, tuple[np.ndarray, np.ndarray]]  # signed -> (atom, group) of atoms with duplicates
     inner: FloatArray  # (n_features,) with unit @ inner >= 1, or empty
 
@@ -105,14 +106,18 @@ def _unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.ascontiguousarray(unit, dtype=np.float64), norms * largest
 
 
-def _twins(unit: FloatArray, signed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Atoms that have a duplicate, with the first atom of their group."""
+def _keys(unit: FloatArray) -> FloatArray:
+    """``x'u`` with one random u, |u| = 1: the same for equal atoms but for rounding, hardly for others."""
     probe = np.random.default_rng(0).standard_normal(unit.shape[1])
-    key = unit @ probe
+    return unit @ (probe / np.linalg.norm(probe))
+
+
+def _twins(unit: FloatArray, key: FloatArray, signed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Atoms that have a duplicate, with the first atom of their group."""
     if signed:
         key = np.abs(key)
     order = np.argsort(key, kind="stable")
-    close = np.flatnonzero(np.diff(key[order]) <= 1e-13 * np.linalg.norm(probe))
+    close = np.flatnonzero(np.diff(key[order]) <= 1e-13)
     group = np.arange(len(unit))
     for a in close:
         i, j = order[a], order[a + 1]
@@ -166,12 +171,14 @@ def prepare_atoms(
             if block is None or not np.isfinite(block).all():
                 block = unit[part] @ unit.T
             gram32[part] = block
+    keys = _keys(unit)
     return PreparedAtoms(
         unit=unit,
         unit32=unit.astype(np.float32),
         norms=norms,
         gram32=gram32,
-        twins={signed: _twins(unit, signed) for signed in (False, True)},
+        keys=keys,
+        twins={signed: _twins(unit, keys, signed) for signed in (False, True)},
         inner=_inner_direction(unit, norms > 0),
     )
 
@@ -186,13 +193,19 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
         if not len(old.gram32):
             return prepare_atoms(change.after.atoms)
         gram32 = change.carry_square(old.gram32, (new @ unit.T).astype(np.float32))
+    keys = change.carry(old.keys, _keys(new))
+    # A direction that serves the old atoms serves fewer of them too, and new ones unless they lie elsewhere.
+    inner = old.inner
+    if not len(inner) or (new @ inner < 1).any():
+        inner = _inner_direction(unit, norms > 0)
     return PreparedAtoms(
         unit=unit,
         unit32=change.carry(old.unit32, new.astype(np.float32)),
         norms=norms,
         gram32=gram32,
-        twins={signed: _twins(unit, signed) for signed in (False, True)},
-        inner=_inner_direction(unit, norms > 0),
+        keys=keys,
+        twins={signed: _twins(unit, keys, signed) for signed in (False, True)},
+        inner=inner,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -46,37 +47,46 @@ class ActiveSet:
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
         self._carried = False
+        self._pending: tuple[Any, Change] | None = None
 
     @cached_property
     def _prepared(self) -> Any:
         # Importing the engine loads its compiled kernels, which a fit without queries never needs.
-        from residuum.solvers.active_set import prepare_atoms
+        from residuum.solvers.active_set import prepare_atoms, prepare_changed_atoms
 
-        return prepare_atoms(self.dictionary.atoms)
+        if self._pending is None:
+            return prepare_atoms(self.dictionary.atoms)
+        old, change = self._pending
+        self._pending = None
+        return prepare_changed_atoms(old, change)
 
     def prepare(self) -> None:
         """Nothing: what the engine needs is made when the first query comes."""
 
     def adopt(self, old: ActiveSet, change: Change) -> None:
-        """Carry over what the solver before a change of the dictionary had prepared, if it had."""
-        if "_prepared" in old.__dict__:
-            from residuum.solvers.active_set import prepare_changed_atoms
+        """Remember what the solver before a change of the dictionary had prepared, if it had.
 
-            self.__dict__["_prepared"] = prepare_changed_atoms(old._prepared, change)
-            self._carried = True
+        It is carried over when the first query comes, once for all the changes until then.
+        """
+        if "_prepared" in old.__dict__:
+            self._pending = (old._prepared, change)
+        elif old._pending is not None:
+            self._pending = (old._pending[0], old._pending[1].then(change))
+        self._carried = self._pending is not None
 
     def state(self) -> State:
-        """Entries of the Gram matrix that rounding made differ from a fresh one: few, mostly none."""
+        """What differs from a fresh preparation: few entries of the Gram matrix, mostly none, by rounding."""
         if not self._carried:
             return {}
         from residuum.solvers.active_set import prepare_atoms
 
         fresh, gram = prepare_atoms(self.dictionary.atoms).gram32.ravel(), self._prepared.gram32.ravel()
         entries = np.flatnonzero(fresh != gram)
-        return {"entries": entries, "values": gram[entries]}
+        return {"entries": entries, "values": gram[entries], "inner": self._prepared.inner}
 
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
+        self.__dict__["_prepared"] = replace(self._prepared, inner=state["inner"])
         self._prepared.gram32.ravel()[state["entries"]] = state["values"]
         self._carried = True
 

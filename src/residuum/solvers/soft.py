@@ -44,28 +44,38 @@ class Newton:
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
+        self._pending: tuple[Any, Change] | None = None
 
     @cached_property
     def _prepared(self) -> Any:
+        from residuum.solvers._newton_change import prepare_changed
         from residuum.solvers.newton import prepare_newton
 
-        return prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+        prepared = None if self._pending is None else prepare_changed(*self._pending)
+        self._pending = None
+        if prepared is None:
+            prepared = prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+        return prepared
 
     def prepare(self) -> None:
         """Nothing: what the engine needs is made when the first query comes."""
 
     def adopt(self, old: Newton, change: Change) -> None:
-        """Carry over what the solver before a change of the dictionary had prepared, if it had."""
-        if "_prepared" in old.__dict__ and old.problem == self.problem:
-            from residuum.solvers._newton_change import prepare_changed
+        """Remember what the solver before a change of the dictionary had prepared, if it had.
 
-            prepared = prepare_changed(old._prepared, change)
-            if prepared is not None:
-                self.__dict__["_prepared"] = prepared
+        It is carried over when the first query comes, once for all the changes until then.
+        """
+        if old.problem != self.problem:
+            return
+        if "_prepared" in old.__dict__:
+            self._pending = (old._prepared, change)
+        elif old._pending is not None:
+            self._pending = (old._pending[0], old._pending[1].then(change))
 
     def state(self) -> State:
         """Arrays that a fresh solver would not have; empty where nothing was taken over."""
-        if "_prepared" not in self.__dict__ or not len(self._prepared.signs):
+        fresh = "_prepared" not in self.__dict__ and self._pending is None
+        if fresh or not len(self._prepared.signs):
             return {}
         return {name: getattr(self._prepared, name) for name in _CARRIED}
 

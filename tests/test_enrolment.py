@@ -1,0 +1,213 @@
+"""Enrolling and forgetting: what a fresh fit to the same samples would give, to 1e-8."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.errors import UsageError
+from residuum.solvers import _change, _newton_change
+
+MODELS = {
+    "NSC": NSC(),
+    "SRC": SRC(),
+    "CRC": CRC(),
+    "CRC-fixed": CRC(l2=0.1, rule="residual"),
+    "CROC": CROC(),
+    "ProCRC": ProCRC(),
+    "ProCRC-plain": ProCRC(gamma=0.5, per_class=False),
+    "NRC": NRC(),
+    "NRC-tol": NRC(tol=1e-12, max_iter=3000),
+    "NRC-exact": NRC(solver="exact"),
+    "SoftNRC": SoftNRC(),
+    "SoftNRC-0": SoftNRC(neg_weight=0.0),
+    "SoftNRC-inf": SoftNRC(neg_weight=np.inf),
+}
+# Fewer atoms than features, about as many (the solvers change sides), more; classes of 1 to many atoms.
+SHAPES = {"wide": (50, 90, 6), "square": (50, 50, 5), "tall": (160, 25, 8), "one big class": (120, 20, 2)}
+
+
+def make(shape, seed=0, dtype=np.float64):
+    n, d, k = shape
+    rng = np.random.default_rng(seed)
+    centres = np.abs(rng.standard_normal((k, d)))
+    y = np.concatenate([np.arange(k), rng.integers(0, k, n + 20 - k)])
+    X = np.abs(centres[y] + 0.6 * rng.standard_normal((len(y), d))).astype(dtype)
+    return X[:n], np.array([f"class {c}" for c in y])[:n], X[n:]
+
+
+def dense(codes):
+    return codes.toarray() if sp.issparse(codes) else codes
+
+
+def assert_same(model, X, y, kept, Q, tol=1e-8):
+    fresh = clone(model).fit(X[kept], y[kept])
+    assert model.classes_.tolist() == fresh.classes_.tolist()
+    assert (model.dictionary_.atoms == fresh.dictionary_.atoms).all()
+    assert (model.dictionary_.starts == fresh.dictionary_.starts).all()
+    assert (model.dictionary_.samples == np.asarray(kept)[fresh.dictionary_.samples]).all()
+    np.testing.assert_allclose(dense(model.encode(Q)), dense(fresh.encode(Q)), rtol=0, atol=tol)
+    np.testing.assert_allclose(model.residuals(Q), fresh.residuals(Q), rtol=tol, atol=tol)
+    assert (model.predict(Q) == fresh.predict(Q)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_enrolling_and_forgetting_vs_a_fresh_fit(name, shape):
+    X, y, Q = make(SHAPES[shape])
+    model = clone(MODELS[name])
+    n = len(X)
+    start = np.flatnonzero(y[: n - 12] != "class 1")
+    X, y = np.concatenate([X[start], X[n - 12 :]]), np.concatenate([y[start], y[n - 12 :]])
+    first = len(start)
+    model.fit(X[:first], y[:first])
+    kept = list(range(first))
+    model.predict(Q)
+    for stop in (first + 1, first + 2, first + 6, first + 12):
+        rows = slice(len(model.dictionary_.samples), stop)
+        model.partial_fit(X[rows], y[rows])
+        kept += range(rows.start, stop)
+        assert_same(model, X, y, kept, Q)
+    for gone in ([0], [first + 3, 4], first + 11):
+        model.forget(samples=gone)
+        kept = [i for i in kept if i not in np.atleast_1d(gone)]
+        assert_same(model, X, y, kept, Q)
+    model.forget(labels="class 0")
+    kept = [i for i in kept if y[i] != "class 0"]
+    assert_same(model, X, y, kept, Q)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_many_single_steps_without_queries_between(name, monkeypatch):
+    monkeypatch.setattr(_newton_change, "MAX_MOVED", 40)
+    X, y, Q = make((150, 25, 5))
+    model = clone(MODELS[name]).fit(X[:120], y[:120])
+    model.predict(Q)
+    for i in range(120, 140):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.forget(samples=i - 100)
+    assert_same(model, X, y, [*range(20), *range(40, 140)], Q)
+
+
+@pytest.mark.parametrize("name", ["CRC", "NSC", "ProCRC-plain", "NRC", "SoftNRC"])
+def test_factors_are_refreshed_after_many_changes(name, monkeypatch):
+    monkeypatch.setattr("residuum.solvers._updated.MAX_CHANGES", 3)
+    monkeypatch.setattr(_newton_change, "MAX_MOVED", 3)
+    X, y, Q = make((150, 25, 5))
+    model = clone(MODELS[name]).fit(X[:120], y[:120])
+    sizes = []
+    for i in range(120, 128):
+        model.predict(Q[:1])
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.predict(Q[:1])
+        sizes.append(bool(model.solver_.state()))
+    assert sizes == [True, True, True, False] * 2
+    assert _change.MAX_CHANGES == 200
+    assert_same(model, X, y, list(range(128)), Q)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_float32_stays_float32(name):
+    X, y, Q = make((150, 25, 5), dtype=np.float32)
+    model = clone(MODELS[name]).fit(X[:140], y[:140])
+    model.predict(Q)
+    model.partial_fit(X[140:].astype(np.float64), y[140:]).forget(samples=[5])
+    assert model.residuals(Q).dtype == model.dictionary_.atoms.dtype == np.float32
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(model, X, y, [i for i in range(150) if i != 5], Q, tol=2e-4)
+
+
+def test_partial_fit_of_an_unfitted_classifier_fits():
+    X, y, Q = make((60, 20, 3))
+    model = CRC().partial_fit(X, y, classes=np.unique(y))
+    assert (model.residuals(Q) == CRC().fit(X, y).residuals(Q)).all()
+    with pytest.raises(UsageError, match="'classes'"):
+        model.partial_fit(X, y, classes=["class 0"])
+
+
+def test_a_fit_forgets_all_that_was_enrolled():
+    X, y, Q = make((60, 20, 3))
+    model = CRC().fit(X[:30], y[:30]).partial_fit(X[30:], y[30:]).fit(X, y)
+    assert model.n_samples_seen_ == 60
+    assert (model.residuals(Q) == CRC().fit(X, y).residuals(Q)).all()
+
+
+def test_zero_rows_are_not_enrolled_but_counted():
+    X, y, Q = make((60, 20, 3))
+    X[[41, 50]] = 0
+    model = CRC().fit(X[:40], y[:40])
+    with pytest.warns(UserWarning, match="2 of 20 samples are zero"):
+        model.partial_fit(X[40:], y[40:])
+    assert model.n_samples_seen_ == 60
+    assert not np.isin([41, 50], model.dictionary_.samples).any()
+    with pytest.raises(UsageError, match="41 is not one"):
+        model.forget(samples=[41])
+    with pytest.warns(UserWarning, match="zero"):
+        fresh = CRC().fit(X, y)
+    np.testing.assert_allclose(model.residuals(Q), fresh.residuals(Q), rtol=1e-8)
+
+
+def test_a_changed_parameter_takes_effect():
+    X, y, Q = make((150, 25, 5))
+    for name, changed in {"CRC": {"l2": 3.0}, "NSC": {"l2": 0.5}, "SoftNRC": {"neg_weight": 0.0}}.items():
+        model = clone(MODELS[name]).fit(X[:140], y[:140])
+        model.predict(Q)
+        model.set_params(**changed).partial_fit(X[140:], y[140:])
+        assert_same(model, X, y, list(range(150)), Q)
+
+
+def test_new_labels_widen_the_type():
+    X, y, _ = make((60, 20, 3))
+    model = CRC().fit(X[:40], np.where(y[:40] == "class 0", "a", "b"))
+    model.partial_fit(X[40:42], ["a much longer label", "b"])
+    assert model.classes_.tolist() == ["a", "a much longer label", "b"]
+    numbers = CRC().fit(X[:40], [3, 1] * 20).partial_fit(X[40:41], np.array([2], dtype=np.uint8))
+    assert numbers.classes_.tolist() == [1, 2, 3]
+
+
+def test_bad_requests_change_nothing():
+    X, y, Q = make((60, 20, 3))
+    model = CRC().fit(X, y)
+    before = model.residuals(Q)
+    for call, match in (
+        (lambda: model.partial_fit(X[:2], [1, 2]), "must hold text"),
+        (lambda: model.partial_fit(X[:2, :5], y[:2]), "features"),
+        (lambda: model.partial_fit(X[:2], y[:3]), "inconsistent"),
+        (lambda: model.partial_fit(np.full((1, 20), np.nan), y[:1]), "NaN"),
+        (lambda: model.forget(), "needs samples or labels"),
+        (lambda: model.forget(samples=[60]), "60 is not one"),
+        (lambda: model.forget(samples=[-1]), "-1 is not one"),
+        (lambda: model.forget(samples=[0.5]), "whole numbers"),
+        (lambda: model.forget(labels=["nobody"]), "'labels'"),
+        (lambda: model.forget(labels=[0]), "'labels'"),
+        (lambda: model.forget(samples=range(60)), "without a sample"),
+        (lambda: model.forget(labels=model.classes_), "without a sample"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            call()
+    assert (model.residuals(Q) == before).all()
+    assert model.n_samples_seen_ == 60
+
+
+def test_the_last_sample_takes_its_class_along():
+    model = CRC().fit(np.eye(3), ["a", "b", "c"])
+    model.forget(samples=1)
+    assert model.classes_.tolist() == ["a", "c"]
+    assert model.predict(np.eye(3)[[0, 2]]).tolist() == ["a", "c"]
+    with pytest.raises(UsageError, match="1 is not one"):
+        model.forget(samples=1)
+    model.partial_fit(np.eye(3)[[1]], ["b"])
+    assert model.dictionary_.samples.tolist() == [0, 3, 2]
+
+
+def test_the_old_dictionary_stays_as_it_was():
+    X, y, _ = make((60, 20, 3))
+    model = NRC().fit(X[:50], y[:50])
+    old = model.dictionary_
+    copy = old.atoms.copy()
+    model.partial_fit(X[50:], y[50:]).forget(samples=[1])
+    assert (old.atoms == copy).all()

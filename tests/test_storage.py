@@ -1,0 +1,461 @@
+"""The model file: what goes in comes out bit for bit, and nothing else comes out."""
+
+import hashlib
+import io
+import json
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
+
+from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, Scattering2D, SoftNRC
+from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
+from residuum.storage import load_model, open_model, save_model
+
+GOLDEN = Path(__file__).parent / "golden"
+IMAGES, DIGITS = load_digits(return_X_y=True)
+X, Y, Q = IMAGES[:150], DIGITS[:150], IMAGES[150:190]
+MODELS = {
+    "NSC": NSC(),
+    "SRC": SRC(),
+    "CRC": CRC(),
+    "CROC": CROC(weight=np.float64(0.3)),
+    "ProCRC": ProCRC(),
+    "NRC": NRC(),
+    "NRC-exact": NRC(solver="exact"),
+    "SoftNRC": SoftNRC(),
+    "SoftNRC-inf": SoftNRC(neg_weight=np.inf),
+}
+
+# Fit, save, and leave the answers beside the model; then load in another process and compare the bits.
+OTHER_PROCESS = """
+import sys, warnings
+from pathlib import Path
+import numpy as np
+from residuum import load_model
+for path in sorted(Path(sys.argv[1]).glob("*.residuum")):
+    Q = np.load(path.with_suffix(".queries.npy"))
+    expected = np.load(path.with_suffix(".residuals.npy"))
+    for mmap in (False, True):
+        model = load_model(path, mmap=mmap)
+        assert model.predict(Q).dtype.kind == "U"
+        got = model[-1].residuals(model[:-1].transform(Q)) if hasattr(model, "steps") else model.residuals(Q)
+        assert got.dtype == expected.dtype and got.tobytes() == expected.tobytes(), (path.name, mmap)
+    print(path.name)
+"""
+
+
+def saved(tmp_path, model=None, **options):
+    model = CRC().fit(X, Y) if model is None else model
+    return save_model(model, tmp_path / "model.residuum", **options)
+
+
+def test_round_trip_in_another_process_is_bit_identical(tmp_path):
+    text = Y.astype(str)
+    count = 0
+    for dtype in (np.float64, np.float32):
+        for name, model in MODELS.items():
+            for history in ("fitted", "enrolled"):
+                model.fit(X.astype(dtype), text)
+                if history == "enrolled":
+                    model.predict(Q)
+                    model.partial_fit(IMAGES[200:203], DIGITS[200:203].astype(str))
+                    model.forget(samples=[3, 151])
+                keep(
+                    tmp_path, f"{name}-{dtype.__name__}-{history}", model, model.residuals(Q.astype(dtype)), Q
+                )
+                count += 1
+        for name, steps in {
+            "pca": [EigenfacePCA(20)],
+            "skl": [MinMaxScaler(), StandardScaler(), PCA(15, random_state=0), Normalizer()],
+            "scattering": [Scattering2D(J=2, L=4), EigenfacePCA(30)],
+        }.items():
+            model = make_pipeline(*steps, NRC()).fit(X.astype(dtype), text)
+            expected = model[-1].residuals(model[:-1].transform(Q.astype(dtype)))
+            keep(tmp_path, f"{name}-{dtype.__name__}", model, expected, Q.astype(dtype))
+            count += 1
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", OTHER_PROCESS, str(tmp_path)], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.split()) == count
+
+
+def keep(folder, name, model, residuals, queries):
+    path = save_model(model, folder / f"{name}.residuum")
+    np.save(path.with_suffix(".queries.npy"), queries)
+    np.save(path.with_suffix(".residuals.npy"), residuals)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Y,
+        Y.astype(np.int8),
+        Y.astype(np.uint16) + 60000,
+        Y > 4,
+        Y.astype(float),
+        np.array([f"Zahl {y} äöü" for y in Y]),
+        np.array([f"z{y}" for y in Y], dtype=object),
+    ],
+    ids=lambda labels: labels.dtype.str,
+)
+def test_labels_keep_their_type(tmp_path, labels):
+    model = CRC().fit(X, labels)
+    loaded = load_model(saved(tmp_path, model))
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.classes_.tolist() == model.classes_.tolist()
+    assert (loaded.predict(Q) == model.predict(Q)).all()
+
+
+def test_parameters_keep_value_and_type(tmp_path):
+    model = SoftNRC(neg_weight=np.inf, l2=np.float32(0.1), n_jobs=None).fit(X, Y)
+    parameters = load_model(saved(tmp_path, model)).get_params()
+    assert parameters == model.get_params()
+    assert type(parameters["l2"]) is np.float32
+
+
+def test_selection_is_saved_as_its_best_estimator(tmp_path):
+    model = make_pipeline(Normalizer(), CRCCV(l2s=[0.1, 1.0], cv=2)).fit(X, Y)
+    opened = open_model(saved(tmp_path, model, about={"by": "me"}))
+    assert type(opened.estimator[-1]) is CRC
+    assert opened.about["by"] == "me"
+    assert opened.about["selection"]["estimator"] == "CRCCV"
+    assert opened.about["selection"]["parameters"]["l2"] == model[-1].best_params_["l2"]
+    assert (opened.estimator.predict(Q) == model.predict(Q)).all()
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_images_and_notes(tmp_path, as_folder, mmap):
+    images = IMAGES[:150].reshape(-1, 8, 8).astype(np.uint8)
+    notes = {"samples": [f"row {i}" for i in range(150)], "input": {"image_shape": (8, np.int64(8))}}
+    opened = open_model(saved(tmp_path, images=images, about=notes, as_folder=as_folder), mmap=mmap)
+    assert (opened.images == images).all()
+    assert opened.images.flags.writeable is not mmap
+    assert opened.about["input"] == {"image_shape": [8, 8]}
+    assert opened.manifest["format_version"] == 1
+    with pytest.raises(UsageError, match="'images'"):
+        saved(tmp_path / "..", images=images[:10])
+
+
+def test_feature_names_survive(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    loaded = load_model(saved(tmp_path, CRC().fit(frame, Y)))
+    loaded.predict(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"p0": "other"}))
+
+
+def test_the_same_model_makes_the_same_bytes(tmp_path):
+    first = saved(tmp_path).read_bytes()
+    assert first == saved(tmp_path).read_bytes()
+
+
+# What must not open
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    model = make_pipeline(EigenfacePCA(5), NRC()).fit(X[:30], Y[:30].astype(str))
+    path = save_model(model, tmp_path_factory.mktemp("small") / "model.residuum")
+    return path
+
+
+def test_every_flipped_byte_is_noticed(small, tmp_path):
+    good = small.read_bytes()
+    rng = np.random.default_rng(0)
+    positions = {*rng.integers(0, len(good), 260).tolist(), 0, 1, 8, 29, len(good) - 1, len(good) - 65}
+    path = tmp_path / "model.residuum"
+    for position in sorted(positions):
+        bad = bytearray(good)
+        bad[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bad)
+        with pytest.raises(ModelFileError):
+            open_model(path)
+
+
+def test_every_truncation_and_extension_is_noticed(small, tmp_path):
+    good = small.read_bytes()
+    path = tmp_path / "model.residuum"
+    for length in [*np.linspace(0, len(good) - 1, 25).astype(int), len(good) - 64]:
+        path.write_bytes(good[:length])
+        with pytest.raises(ModelFileError):
+            open_model(path)
+    for more in (b"\0", b"PK\5\6", good):
+        path.write_bytes(good + more)
+        with pytest.raises(ModelFileError):
+            open_model(path)
+
+
+def test_every_flipped_byte_of_a_folder_is_noticed(small, tmp_path):
+    folder = save_model(load_model(small), tmp_path / "folder", as_folder=True)
+    rng = np.random.default_rng(1)
+    for member in sorted(folder.iterdir()):
+        good = member.read_bytes()
+        for position in rng.integers(0, len(good), 10):
+            bad = bytearray(good)
+            bad[position] ^= 1 << int(rng.integers(8))
+            member.write_bytes(bad)
+            with pytest.raises(ModelFileError):
+                open_model(folder)
+        member.write_bytes(good[:-1])
+        with pytest.raises(ModelFileError):
+            open_model(folder)
+        member.write_bytes(good)
+    open_model(folder)
+    (folder / "extra.npy").write_bytes(b"x")
+    with pytest.raises(ModelFileError, match="exactly the members"):
+        open_model(folder)
+
+
+def test_symlinks_and_strangers_in_a_folder_are_refused(small, tmp_path):
+    folder = save_model(load_model(small), tmp_path / "folder", as_folder=True)
+    member = folder / "model.json"
+    member.rename(tmp_path / "elsewhere.json")
+    member.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ModelFileError, match="ordinary file"):
+        open_model(folder)
+    member.unlink()
+    (folder / "Run.PY").write_text("")
+    with pytest.raises(ModelFileError, match=r"Run\.PY"):
+        open_model(folder)
+
+
+def members_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def rezip(path, members, *, seal=True, compression=zipfile.ZIP_STORED, names=None):
+    """A zip of these members, with a good seal for the whole if asked for."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        if seal:
+            archive.comment = b"residuum model, sha256 " + b"0" * 64
+        for name, data in members if isinstance(members, list) else members.items():
+            archive.writestr(name, data)
+    if seal:
+        data = path.read_bytes()
+        path.write_bytes(data[:-64] + hashlib.sha256(data[:-64]).hexdigest().encode())
+    return path
+
+
+def resealed(members, **changed):
+    """Members with others put in, and a manifest that fits: what an attacker with patience can make."""
+    members = {**members, **{name.replace("__", "."): data for name, data in changed.items()}}
+    manifest = json.loads(members["manifest.json"])
+    listed = {n: d for n, d in members.items() if not n.startswith("manifest")}
+    manifest["members"] = {
+        n: {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in listed.items()
+    }
+    return with_manifest(members, manifest)
+
+
+def with_manifest(members, manifest):
+    text = json.dumps(manifest).encode()
+    seal = hashlib.sha256(text).hexdigest().encode()
+    return {**members, "manifest.json": text, "manifest.sha256": seal}
+
+
+def test_swapped_labels_are_caught_by_the_manifest(small, tmp_path):
+    members = members_of(small)
+    text = members["model.json"].decode()
+    swapped = text.replace('"3"', '"tmp"').replace('"4"', '"3"').replace('"tmp"', '"4"')
+    assert swapped != text
+    path = tmp_path / "model.residuum"
+    for seal, match in ((False, "no seal"), (True, "model.json is not the one that was saved")):
+        rezip(path, {**members, "model.json": swapped.encode()}, seal=seal)
+        with pytest.raises(ModelFileError, match=match):
+            open_model(path)
+    rezip(path, members)  # the helper itself makes files that open
+    assert open_model(path).estimator is not None
+
+
+def test_unknown_versions_types_and_parameters(small, tmp_path):
+    members = members_of(small)
+    path = tmp_path / "model.residuum"
+    manifest = json.loads(members["manifest.json"])
+    for version in (2, 0, "1", None, True):
+        rezip(path, with_manifest(members, {**manifest, "format_version": version}))
+        with pytest.raises(ModelFileError, match="format version"):
+            open_model(path)
+    model = json.loads(members["model.json"])
+    for edit in (
+        lambda m: m["estimator"]["steps"][1].update(type="Evil"),
+        lambda m: m["estimator"]["steps"][0].update(type="FunctionTransformer"),
+        lambda m: m["estimator"]["steps"][0].update(type="NRC"),
+        lambda m: m["estimator"].update(type="os.system"),
+        lambda m: m["estimator"]["steps"][1]["parameters"].update(evil=1),
+        lambda m: m["estimator"]["steps"][1]["parameters"].update(rho=-1.0),
+        lambda m: m["estimator"]["steps"][1]["fitted"].update(predict={"value": 1}),
+        lambda m: m["estimator"]["steps"][1]["labels"]["values"].reverse(),
+        lambda m: m["estimator"]["steps"][1]["labels"].update(dtype="<U99999999999"),
+        lambda m: m["estimator"]["steps"][1]["labels"]["values"].pop(),
+        lambda m: m["estimator"]["steps"][1]["dictionary"].update(atoms="../../etc/passwd"),
+        lambda m: m["estimator"]["steps"][1]["dictionary"].update(samples="2-components.npy"),
+        lambda m: m["estimator"]["steps"].clear(),
+        lambda m: m.pop("about"),
+        lambda m: m.update(about=[1]),
+    ):  # fmt: skip
+        changed = json.loads(json.dumps(model))
+        edit(changed)
+        rezip(path, resealed(members, model__json=json.dumps(changed).encode()))
+        with pytest.raises(ModelFileError):
+            open_model(path)
+
+
+def test_hostile_archives(small, tmp_path):
+    members = members_of(small)
+    path = tmp_path / "model.residuum"
+    for name in ("../evil.npy", "/evil.npy", "a/b.npy", "..", "evil.pkl", "C:\\evil.npy", "é.npy"):
+        rezip(path, {**members, name: b"x"})
+        with pytest.raises(ModelFileError):
+            open_model(path)
+    with pytest.warns(UserWarning, match="Duplicate"):
+        rezip(path, [*members.items(), ("model.json", b"{}")])
+    with pytest.raises(ModelFileError, match="two members"):
+        open_model(path)
+    rezip(path, {**members, "bomb.npy": bytes(10**6)}, compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ModelFileError, match="compressed"):
+        open_model(path)
+    rezip(path, {f"a{i}.npy": b"" for i in range(1001)})
+    with pytest.raises(ModelFileError, match="1001"):
+        open_model(path)
+
+
+def npy(header, data=b""):
+    head = repr(header).encode()
+    head += b" " * (-(10 + len(head) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+
+
+def test_arrays_that_lie_about_themselves(small, tmp_path):
+    members = members_of(small)
+    node = json.loads(members["model.json"])["estimator"]["steps"][1]
+    atoms = node["dictionary"]["atoms"]
+    path = tmp_path / "model.residuum"
+    huge = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**20)}
+    for data in (
+        npy(huge, bytes(8)),
+        npy({**huge, "shape": (-1, 5)}, bytes(8)),
+        npy({**huge, "shape": (2**62, 2**62)}, b""),
+        npy({**huge, "shape": (1,), "descr": "|O"}, pickle.dumps(1)),
+        npy({**huge, "shape": (1,), "descr": "<U4"}, bytes(16)),
+        npy({**huge, "shape": (5,)}, bytes(40)),
+        npy({**huge, "shape": "x"}),
+        b"\x93NUMPY\x09\x00",
+        b"",
+    ):
+        rezip(path, resealed(members, **{atoms.replace(".", "__"): data}))
+        with pytest.raises(ModelFileError):
+            open_model(path)
+    good = np.load(io.BytesIO(members[atoms]))
+    broken = good.copy()
+    broken[0, 0] = np.nan
+    np.save(tmp_path / "bad.npy", broken)
+    data = (tmp_path / "bad.npy").read_bytes()
+    rezip(path, resealed(members, **{atoms.replace(".", "__"): data}))
+    with pytest.raises(ModelFileError, match="fit together"):
+        open_model(path)
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "model.joblib", "model.residuum"])
+def test_pickles_are_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(pickle.dumps(CRC().fit(X, Y)))
+    with pytest.raises(ModelFileError, match="pickle"):
+        open_model(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "model.residuum"
+    with pytest.raises(DataNotFoundError, match="no such model"):
+        open_model(path)
+    for data in (b"", b"P", b"a,b\n1,2\n", b"PK\x03\x04", b"PK\x03\x04" + bytes(500)):
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError):
+            open_model(path)
+    with pytest.raises(ModelFileError):
+        open_model(tmp_path)
+
+
+# What cannot be saved
+
+
+def test_unsupported_models_are_named(tmp_path):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    with pytest.raises(UsageError, match="'functiontransformer'"):
+        saved(tmp_path, make_pipeline(FunctionTransformer(), CRC()).fit(X, Y))
+    with pytest.raises(UsageError, match="KNeighborsClassifier"):
+        saved(tmp_path, KNeighborsClassifier().fit(X, Y))
+    with pytest.raises(UsageError, match="'random_state'"):
+        saved(tmp_path, make_pipeline(PCA(3, random_state=np.random.RandomState(0)), CRC()).fit(X, Y))
+
+    class Mine(CRC):
+        pass
+
+    with pytest.raises(UsageError, match="Mine"):
+        saved(tmp_path, Mine().fit(X, Y))
+    with pytest.raises(UsageError, match=r"about\['a'\]\[0\]"):
+        saved(tmp_path, about={"a": [float("nan")]})
+    with pytest.raises(ValueError, match="not fitted"):
+        saved(tmp_path, CRC())
+    assert not list(tmp_path.iterdir())
+
+
+def test_passthrough_steps(tmp_path):
+    model = Pipeline([("a", "passthrough"), ("b", None), ("c", CRC())]).fit(X, Y)
+    assert (load_model(saved(tmp_path, model)).predict(Q) == model.predict(Q)).all()
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = saved(tmp_path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    for as_folder in (False, True):
+        target = path if not as_folder else tmp_path / "folder"
+        with pytest.raises(ResiduumError, match="No space left"):
+            save_model(NSC().fit(X, Y), target, as_folder=as_folder)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_no_model_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(UsageError, match="is a folder"):
+        save_model(CRC().fit(X, Y), tmp_path, as_folder=True)
+    folder = save_model(CRC().fit(X, Y), tmp_path / "model", as_folder=True)
+    save_model(NSC().fit(X, Y), folder, as_folder=True)
+    assert type(load_model(folder)) is NSC
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine.txt", "model"]
+
+
+def test_golden_files_of_older_versions_still_open(tmp_path):
+    """``python tests/make_golden.py`` writes a new one beside the old ones; old ones are never changed."""
+    files = sorted(GOLDEN.glob("*.residuum"))
+    assert files
+    for path in files:
+        expected = np.load(path.with_suffix(".npz"))
+        model = load_model(path)
+        assert model.predict(expected["queries"]).tolist() == expected["labels"].tolist()
+        features = model[:-1].transform(expected["queries"])
+        np.testing.assert_allclose(model[-1].residuals(features), expected["residuals"], rtol=0, atol=1e-10)
+        copy = shutil.copy(path, tmp_path)
+        assert (load_model(copy, mmap=True).predict(expected["queries"]) == expected["labels"]).all()
