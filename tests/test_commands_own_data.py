@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -158,18 +157,10 @@ def test_rejection_of_a_class_the_model_never_saw(run, tables, tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_round_trips(run, method, tables, tmp_path):
     out = tmp_path / "m.residuum"
-    code, _, _ = run(
-        "fit",
-        tables / "train.csv",
-        "--test",
-        tables / "new.csv",
-        "--method",
-        method,
-        "--pca",
-        "8",
-        "--out",
-        out,
-    )
+    # With fewer features than samples in a class, a small ridge lets every class reproduce every query.
+    ridge = ("--set", "l2=0.1") if method == "nsc" else ()
+    parts = (tables / "train.csv", "--test", tables / "new.csv")
+    code, _, _ = run("fit", *parts, "--method", method, "--pca", "8", *ridge, "--out", out)
     assert code == 0
     code, told, _ = run("evaluate", out, tables / "new.csv", "--json")
     assert code == 0
@@ -230,7 +221,8 @@ def test_models_that_are_none(run, model, tables, tmp_path):
             assert notes.startswith("Error: ")
             assert len(notes.splitlines()) == 1
     code, _, notes = run("evaluate", model, tables / "wine.csv", "--drop", "cultivar")
-    assert code == 2 or "labels" in notes
+    assert code == 2
+    assert "has no labels to compare with" in notes
 
 
 def test_arrays_with_a_split_of_their_own_and_thumbnails(run, tmp_path):
@@ -337,13 +329,12 @@ def test_groups_stay_together(run, tmp_path):
     assert len(open_model(out).about["samples"]) == 15 * len(trained) == 105
 
 
-def test_an_interrupted_fit_leaves_nothing(tables, tmp_path):
+def test_an_interrupted_fit_leaves_nothing(tmp_path):
     X = np.random.default_rng(0).normal(size=(3000, 200))
-    np.savez(tmp_path / "big.npz", X=X, y=np.arange(3000) % 30)
-    args = [sys.executable, "-m", "residuum", "fit", "big.npz", "--method", "src", "--select", "cv"]
-    job = subprocess.Popen(
-        args, cwd=tmp_path, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    data, out = tmp_path / "big.npz", tmp_path / "m.residuum"
+    np.savez(data, X=X, y=np.arange(3000) % 30)
+    args = [sys.executable, "-m", "residuum", "fit", data, "--method", "src", "--select", "cv", "--out", out]
+    job = subprocess.Popen(args, stderr=subprocess.PIPE)
     time.sleep(4)
     assert job.poll() is None, job.stderr.read()
     job.send_signal(signal.SIGINT)
