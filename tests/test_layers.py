@@ -11,16 +11,16 @@ ROOT = Path(residuum.__file__).parent
 
 # Lowest first. A package stands for all its modules.
 LAYERS = [
-    {"errors", "dictionary", "machine"},
+    {"errors", "dictionary", "machine", "page", "pictures"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
-    {"explanation", "least_squares", "calibration"},
+    {"explanation", "least_squares", "calibration", "enrolment"},
     {"confidence"},
     {"base"},
     {"classifiers"},
     {"selection", "features", "datasets", "scale", "storage", "owndata"},
     {"benchmark", "modelling"},
-    {"experiments", "explorer"},
+    {"experiments", "explorer", "explaining", "explain_page"},
     {"commands"},
     {"cli"},
     {"__main__"},

@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.confidence import CONSTRAINTS, ConfidenceMixin
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.enrolment import Enrolment
 from residuum.explanation import Explanation, explain_query
 from residuum.rules import RULES, settle_ties
+from residuum.solvers._change import Change
 from residuum.solvers._threads import run_chunks, thread_count
 from residuum.solvers.base import Solution, stack
 
@@ -42,8 +44,24 @@ class Solver(Protocol):
         """Code every query."""
         ...
 
+    def prepare(self) -> None:
+        """Factor what takes long, where the solver does so before the first query."""
+        ...
 
-class RepresentationClassifier(ConfidenceMixin, ClassifierMixin, BaseEstimator):
+    def adopt(self, old: Any, change: Change) -> None:
+        """Take over what a solver of the same type had prepared before the dictionary changed."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays in which a solver that took over differs from a fresh one; empty for a fresh one."""
+        ...
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Become the solver whose `state` was stored."""
+        ...
+
+
+class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, BaseEstimator):
     """``label(y) = argmin_k rule_k(y, c(y))`` with the code c of the unit-norm query y over all atoms.
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
@@ -52,11 +70,13 @@ class RepresentationClassifier(ConfidenceMixin, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: dict[str, list[Any]] = CONSTRAINTS
 
-    # Fitted numbers that a model file keeps beside the labels and the dictionary.
+    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
     _stored_attributes: tuple[str, ...] = ("temperature_", "residual_cap_")
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False
+
+    _solver_names: tuple[str, ...] = ("solver_",)
 
     rule: str
 
@@ -92,6 +112,8 @@ class RepresentationClassifier(ConfidenceMixin, ClassifierMixin, BaseEstimator):
         self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
         self.n_samples_seen_ = len(X)
         self.solver_ = self._make_solver(self.dictionary_)
+        for name in self._solver_names:
+            getattr(self, name).prepare()
         self._fit_confidence(X, class_index, len(self.classes_))
         return self
 

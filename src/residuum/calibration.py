@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from residuum.dictionary import FloatArray
 
 Float64Array = npt.NDArray[np.float64]
 
 FOLDS = 5
-# A class further behind than the runner-up is in all but this share of the queries is out of play; how much
-# further says nothing, and by the scaled rules it may be any number up to infinity.
-CAP_QUANTILE = 0.95
+# Quantiles of the runner-up's distance behind the winner that are tried as the cap. A class further behind is
+# out of play; how much further says little, and by the scaled rules it may be any number up to infinity.
+CAP_QUANTILES = (1.0, 0.95, 0.75, 0.5)
 
 
 def probabilities(residuals: FloatArray, temperature: float, cap: float) -> Float64Array:
@@ -47,12 +47,10 @@ def held_out_folds(class_index: npt.NDArray[Any]) -> Iterator[tuple[np.ndarray, 
 
 
 def fit_temperature(residuals: FloatArray, truth: npt.NDArray[Any]) -> tuple[float, float]:
-    """``min_b sum_i [b * sum_k q_ik d_ik + log sum_k exp(-b * d_ik)]`` over ``b = 1/t > 0``.
+    """``min_{b, cap} sum_i [b * sum_k q_ik d_ik + log sum_k exp(-b * d_ik)]`` over ``b = 1/t > 0``.
 
-    The first term is linear in b and the second a log-sum-exp of linear functions, so the sum is convex and
-    its derivative, the mean of ``q'd - p(b)'d``, increases: one bracketed root. The targets q leave
-    ``1/(n + 2)`` to the other classes (Platt 1999), without which held-out samples that are all classified
-    correctly would ask for t = 0.
+    The targets q leave ``1/(n + 2)`` to the other classes (Platt 1999), without which held-out samples that
+    are all classified correctly would ask for t = 0.
 
     Parameters
     ----------
@@ -69,27 +67,42 @@ def fit_temperature(residuals: FloatArray, truth: npt.NDArray[Any]) -> tuple[flo
     """
     n, n_classes = residuals.shape
     margins = margin(residuals)
-    finite = margins[np.isfinite(margins)]
-    cap = float(np.quantile(finite, CAP_QUANTILE, method="higher")) if len(finite) else 1.0
-    cap = cap or float(finite.max(initial=0.0)) or 1.0
-    behind = distances_behind(residuals, cap)
-    size = float(behind.mean())
-    if n_classes == 1 or size == 0:
-        return 1.0, cap
+    if n_classes == 1 or not margins.any():
+        return 1.0, 1.0
+    margins = margins[np.isfinite(margins) & (margins > 0)]
+    # Where every runner-up is infinitely far behind, any cap will do: the temperature is in its units.
+    caps = np.quantile(margins, CAP_QUANTILES, method="higher") if len(margins) else np.ones(1)
     left = 1 / (n + 2)
-    target = np.full_like(behind, left / (n_classes - 1))
+    target = np.full((n, n_classes), left / (n_classes - 1))
     target[np.arange(n), truth] = 1 - left
+    best = (np.inf, 1.0, 1.0)
+    for cap in caps:
+        loss, temperature = _best_temperature(distances_behind(residuals, cap), target)
+        if loss < best[0]:
+            best = (loss, temperature, float(cap))
+    return best[1:]
+
+
+def _best_temperature(behind: Float64Array, target: Float64Array) -> tuple[float, float]:
+    """Loss and temperature at ``min_b sum(b * q'd + log sum_k exp(-b * d_k))``.
+
+    The first term is linear in b and the second a log-sum-exp of linear functions, so the sum is convex and
+    its derivative, the sum of ``q'd - p(b)'d``, increases: one bracketed root.
+    """
     aimed = float(np.sum(target * behind))
 
     def slope(log_b: float) -> float:
         return aimed - float(np.sum(softmax(-np.exp(log_b) * behind, axis=1) * behind))
 
-    low, high = np.log(1e-6 / size), np.log(1 / size)
-    if slope(low) >= 0:
-        return float(np.exp(-low)), cap
-    while slope(high) < 0:
-        high += 1.0
-    return float(np.exp(-brentq(slope, low, high, xtol=1e-12))), cap
+    size = float(behind.mean())
+    low = high = np.log(1e-6 / size)
+    if slope(low) < 0:
+        high = np.log(1 / size)
+        while slope(high) < 0:
+            high += 1.0
+        high = brentq(slope, low, high, xtol=1e-12)
+    b = float(np.exp(high))
+    return b * aimed + float(np.sum(logsumexp(-b * behind, axis=1))), 1 / b
 
 
 def distances_behind(residuals: FloatArray, cap: float) -> Float64Array:

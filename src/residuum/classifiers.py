@@ -214,6 +214,7 @@ class CROC(RepresentationClassifier):
         "l2": [POSITIVE, None],
         "subspace_l2": [POSITIVE],
     }
+    _solver_names = ("solver_", "subspace_solver_")
 
     def __init__(
         self,

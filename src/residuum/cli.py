@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
     "evaluate": ("residuum.commands.evaluate:evaluate", "Compare a model's answers with labelled data."),
+    "explain": ("residuum.commands.explain:explain", "Say why a model gave one row its label."),
     "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
     "fit": ("residuum.commands.fit:fit", "Fit a model to your own data and save it."),
     "predict": ("residuum.commands.predict:predict", "Answer new data by a saved model."),

@@ -6,6 +6,7 @@ sparsity concentration index ``(K * max_k ||c_k||_1 / ||c||_1 - 1) / (K - 1)`` o
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -51,12 +52,18 @@ class ConfidenceMixin:
     reject_threshold: float | None
     reject_by: str
 
+    # What the classifier brings.
+    classes_: np.ndarray
+    dictionary_: Dictionary
+    residuals: Any
+    _coded: Any
+
     @available_if(_wants_probability)
     def predict_proba(self, X: Any) -> Float64Array:
         """Calibrated probabilities of the classes; only with ``probability=True``.
 
-        ``softmax(-residuals / temperature_)``, where residuals more than ``residual_cap_`` behind the winner's
-        count as that far behind. Both numbers were fitted to training samples held out in turn; they stay
+        ``softmax(-residuals / temperature_)``, where a class more than ``residual_cap_`` behind the winner
+        counts as that far behind. Both numbers were fitted to training samples held out in turn; they stay
         as fitted when samples are enrolled or forgotten later, until the next `fit`. Rejection does not
         change the probabilities.
 
@@ -71,7 +78,7 @@ class ConfidenceMixin:
             In the order of ``classes_``; all equal for an all-zero query.
         """
         self._check_calibrated()
-        return probabilities(self.residuals(X), self.temperature_, self.residual_cap_)  # type: ignore[attr-defined]
+        return probabilities(self.residuals(X), self.temperature_, self.residual_cap_)
 
     def confidence(self, X: Any) -> Float64Array:
         """How sure each answer is, the number that ``reject_threshold`` is compared with.
@@ -88,7 +95,7 @@ class ConfidenceMixin:
             winner (inf with a single class). With "concentration", the sparsity concentration index, from
             0 (all classes take the same part in the code) to 1 (one class carries it all).
         """
-        return np.concatenate(self._coded(X, self._sureness))  # type: ignore[attr-defined]
+        return np.concatenate(self._coded(X, self._sureness))
 
     @property
     def reject_label_(self) -> Any:
@@ -97,26 +104,26 @@ class ConfidenceMixin:
         The text "none of these" for text labels; for numbers the first of -1, -2, ... that is not a class.
         """
         check_is_fitted(self)
-        return reject_label(self.classes_)  # type: ignore[attr-defined]
+        return reject_label(self.classes_)
 
     def _sureness(self, solution: Solution, scores: FloatArray) -> Float64Array:
         if self.reject_by == "margin":
             return margin(scores)
-        return concentration(self.dictionary_, solution.codes)  # type: ignore[attr-defined]
+        return concentration(self.dictionary_, solution.codes)
 
     def _predict_or_reject(self, X: Any) -> np.ndarray:
         def judge(solution: Solution, scores: FloatArray) -> tuple[np.ndarray, Float64Array]:
             return scores.argmin(axis=1), self._sureness(solution, scores)
 
-        judged = self._coded(X, judge)  # type: ignore[attr-defined]
+        judged = self._coded(X, judge)
         winners, sure = (np.concatenate(column) for column in zip(*judged, strict=True))
-        return labels_or_reject(self.classes_, winners, sure < self.reject_threshold)  # type: ignore[attr-defined]
+        return labels_or_reject(self.classes_, winners, sure < self.reject_threshold)
 
     def _verdict(self, solution: Solution, scores: FloatArray) -> Verdict:
         """What is said of the single query behind the solution."""
         sure = float(self._sureness(solution, scores)[0])
         rejected = self.reject_threshold is not None and sure < self.reject_threshold
-        winner = self.classes_.tolist()[scores[0].argmin()]  # type: ignore[attr-defined]
+        winner = self.classes_.tolist()[scores[0].argmin()]
         known = None
         if self.probability and hasattr(self, "temperature_"):
             known = probabilities(scores, self.temperature_, self.residual_cap_)[0].tolist()
@@ -153,10 +160,12 @@ class ConfidenceMixin:
             return
         usable = np.flatnonzero(X.any(axis=1))  # zero samples have no direction and tie between all classes
         X, class_index = X[usable], class_index[usable]
-        plain = clone(self).set_params(probability=False, reject_threshold=None)  # type: ignore[attr-defined]
+        plain = clone(self).set_params(probability=False, reject_threshold=None)
         found, truth = [np.empty((0, n_classes))], [class_index[:0]]
         for train, held_out in held_out_folds(class_index):
-            model = clone(plain).fit(X[train], class_index[train])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # fit itself has told them of all the samples
+                model = clone(plain).fit(X[train], class_index[train])
             residuals = np.full((len(held_out), n_classes), np.inf)
             residuals[:, model.classes_] = model.residuals(X[held_out])
             found.append(residuals)

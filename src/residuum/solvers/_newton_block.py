@@ -9,7 +9,8 @@ r = M(y - Xp). For that d, r is also y - Xc, so X'r gives the certificate of c a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,27 +33,75 @@ _FIRST_TOL, _FACE_TOL = 1e-3, 1e-3
 _POLISH = 1e-9
 
 
+class Metric(NamedTuple):
+    """``D - DU'CUD``, a diagonal with a correction of low rank, that multiplies rows."""
+
+    diagonal: Any  # (rank,)
+    moved: Any  # (n_moved, rank), U
+    core: Any  # (n_moved, n_moved), C
+
+    @classmethod
+    def inverse(cls, diagonal: Array, moved: Array, signs: Array, weight: float) -> Metric:
+        """``(diag(1/diagonal) + U' diag(signs) U / weight)^{-1}``."""
+        core = np.linalg.inv(weight * np.diag(signs) + (moved * diagonal) @ moved.T)
+        return cls(diagonal, moved, (core + core.T) / 2)
+
+    def __call__(self, rows: Any) -> Any:
+        """The matrix times every row, in the precision of the rows."""
+        diagonal = self.diagonal.astype(rows.dtype, copy=False)
+        scaled = rows * diagonal
+        if len(self.moved):
+            moved = (self.moved * self.diagonal).astype(rows.dtype, copy=False)
+            scaled -= (rows @ moved.T) @ self.core.astype(rows.dtype, copy=False) @ moved
+        return scaled
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """What depends on the dictionary and the weights alone."""
+    """What depends on the dictionary and the weights alone.
+
+    Atoms that joined (sign 1) or left (sign -1) since the basis was computed make ``X X'`` differ from its
+    diagonal there by ``moved' diag(signs) moved``.
+    """
 
     l2: float
     neg_weight: float
     basis: Array  # (n_features, rank)
     atoms: Array  # (n_atoms, rank), X in the basis where X X' is diagonal
     eigenvalues: Array  # (rank,), of X X'
-    shrink: Array = field(init=False)  # (rank,), diagonal of M
-    atoms32: Any = field(init=False)
-    gram32: Any = field(init=False)  # (n_atoms, n_atoms), X'MX, or None where it would not pay
+    gram32: Any = None  # (n_atoms, n_atoms), X'MX, or None where it would not pay
+    moved: Array = field(default_factory=lambda: np.empty((0, 0)))  # (n_moved, rank)
+    signs: Array = field(default_factory=lambda: np.empty(0))  # (n_moved,)
+    atoms32: Any = None
+    shrink: Array = field(init=False)  # (rank,), diagonal of M but for what moved
+    metric: Metric = field(init=False)  # M
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "shrink", 1 / (1 + self.eigenvalues / self.w_neg))
-        set_field(self, "atoms32", self.atoms.astype(np.float32))
-        gram = None
-        if self.well_conditioned and len(self.atoms) <= _GRAM_ATOMS:
+        set_field(self, "metric", self.inverse(self.shrink, self.w_neg))
+        if self.atoms32 is None:
+            set_field(self, "atoms32", self.atoms.astype(np.float32))
+        if self.gram32 is None and self.well_conditioned and len(self.atoms) <= _GRAM_ATOMS:
             gram = (self.atoms32 * self.shrink.astype(np.float32)) @ self.atoms32.T
-        set_field(self, "gram32", gram)
+            set_field(self, "gram32", gram)
+
+    def inverse(self, diagonal: Array, weight: float) -> Metric:
+        """``(diag(1/diagonal) + moved' diag(signs) moved / weight)^{-1}``."""
+        if not len(self.signs):
+            return Metric(diagonal, self.moved, self.moved)
+        return Metric.inverse(diagonal, self.moved, self.signs, weight)
+
+    @cached_property
+    def settled(self) -> tuple[Prepared, Array]:
+        """The same in the eigenvectors of what ``X X'`` is now, and the rotation that leads there."""
+        if not len(self.signs):
+            return self, np.eye(len(self.shrink))
+        eigenvalues, turn = np.linalg.eigh(self.atoms.T @ self.atoms)
+        eigenvalues = np.maximum(eigenvalues, 0)
+        atoms = np.ascontiguousarray(self.atoms @ turn)
+        settled = Prepared(self.l2, self.neg_weight, self.basis @ turn, atoms, eigenvalues, self.gram32)
+        return settled, turn
 
     @property
     def w_neg(self) -> float:
@@ -108,12 +157,15 @@ def solve_block(prep: Prepared, block: Array, tol: float, max_iter: int, *, sing
         failed = _local(prep, working, linear[few], state[few], tol, left[few], out)
         left = np.sort(np.concatenate([failed, left[~few]]))
         left = _faces(prep, working, tol, left, out) if len(left) else left
+    careful, turn = prep.settled if len(left) and len(prep.signs) else (prep, None)
+    weights = (prep.l2, prep.w_neg, prep.alpha)
     for i in left:
+        query = block[i] if turn is None else block[i] @ turn
         residual, steps = newton_exact(
-            prep.atoms, prep.shrink, block[i], weights=(prep.l2, prep.w_neg, prep.alpha), max_iter=max_iter
+            careful.atoms, careful.shrink, query, weights=weights, max_iter=max_iter
         )
         out.n_iter[i] += steps
-        inner = prep.atoms @ residual
+        inner = careful.atoms @ residual
         out.codes[i] = inner / np.where(inner > 0, prep.l2, prep.w_neg)
     certify(prep, block, left, out)
     return out
@@ -217,12 +269,12 @@ def _admm(prep: Prepared, block: Any, steps: int) -> tuple[Any, Any]:
     """Return X'My and the state of a few over-relaxed ADMM steps, whose sign is nearly that of p."""
     rho = np.sqrt(prep.alpha * max(prep.top, prep.alpha))
     beta = prep.alpha + rho
-    inverse = prep.shrink / (prep.eigenvalues * prep.shrink + beta)
-    inverse, shrink = inverse.astype(np.float32), prep.shrink.astype(np.float32)
-    linear = (block * shrink) @ prep.atoms32.T
+    # (beta M^-1 + X X')^-1, where X X' appears in both terms.
+    inverse = prep.inverse(prep.shrink / (prep.eigenvalues * prep.shrink + beta), 1 / (1 + beta / prep.w_neg))
+    linear = prep.metric(block) @ prep.atoms32.T
     state, value = np.zeros_like(linear), linear.copy()
     for _ in range(steps):
-        product = ((value @ prep.atoms32) * inverse) @ prep.atoms32.T
+        product = inverse(value @ prep.atoms32) @ prep.atoms32.T
         admm_update(linear, state, value, product, beta, rho, _ADMM_RELAX)
     return linear, state
 
@@ -231,7 +283,7 @@ def _price(prep: Prepared, block: Any, p: Any) -> Any:
     """Return X'r with r = M(y - Xp), in the precision of the block."""
     atoms = prep.atoms32 if block.dtype == np.float32 else prep.atoms
     residuals = block - p.astype(block.dtype, copy=False) @ atoms
-    return (residuals * prep.shrink.astype(block.dtype)) @ atoms.T
+    return prep.metric(residuals) @ atoms.T
 
 
 def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tols: Array) -> None:
@@ -254,7 +306,7 @@ def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tols: Array)
 
 def _product(prep: Prepared, vectors: Any) -> Any:
     """Return H times each row, H = X'MX."""
-    return ((vectors @ prep.atoms32) * prep.shrink.astype(np.float32)) @ prep.atoms32.T
+    return prep.metric(vectors @ prep.atoms32) @ prep.atoms32.T
 
 
 def _face_cg(prep: Prepared, face: npt.NDArray[np.bool_], slack: Array, tols: Array) -> Array:

@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from . import _active_set_rounds as rounds
 from ._active_set_careful import finish_carefully
 from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
+from ._change import Change
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
@@ -168,6 +169,26 @@ def prepare_atoms(
     return PreparedAtoms(
         unit=unit,
         unit32=unit.astype(np.float32),
+        norms=norms,
+        gram32=gram32,
+        twins={signed: _twins(unit, signed) for signed in (False, True)},
+        inner=_inner_direction(unit, norms > 0),
+    )
+
+
+def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
+    """What `prepare_atoms` makes of the atoms after a change, with the old Gram matrix carried over."""
+    new, new_norms = _unit_rows(change.after.atoms[change.added])
+    unit = change.carry(old.unit, new)
+    norms = change.carry(old.norms, new_norms)
+    gram32 = np.empty((0, 0), np.float32)
+    if 4 * len(unit) ** 2 <= GRAM_BYTES:
+        if not len(old.gram32):
+            return prepare_atoms(change.after.atoms)
+        gram32 = change.carry_square(old.gram32, (new @ unit.T).astype(np.float32))
+    return PreparedAtoms(
+        unit=unit,
+        unit32=change.carry(old.unit32, new.astype(np.float32)),
         norms=norms,
         gram32=gram32,
         twins={signed: _twins(unit, signed) for signed in (False, True)},

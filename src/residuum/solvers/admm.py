@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers._updated import State, UpdatedInverse, Weights, restored_inverse
 from residuum.solvers.base import Solution, certified
 from residuum.solvers.quadratic import QuadraticInverse
 
@@ -69,13 +72,30 @@ class ADMM:
     ) -> None:
         self.problem, self.dictionary = problem, dictionary
         self.rho, self.max_iter, self.tol = rho, max_iter, tol
-        self._inverse = QuadraticInverse(
-            dictionary,
-            shared=problem.shared,
-            classwise=problem.classwise,
-            ridge=problem.l2 + rho / 2,
-            matrix=True,
-        )
+        self._weights = Weights(problem.shared, problem.classwise, problem.l2 + rho / 2)
+
+    @cached_property
+    def _inverse(self) -> QuadraticInverse | UpdatedInverse:
+        return QuadraticInverse(self.dictionary, **self._weights._asdict(), matrix=True)
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        _ = self._inverse
+
+    def adopt(self, old: ADMM, change: Change) -> None:
+        """Take over the factors of the solver before a change of the dictionary, as far as they serve."""
+        inverse = None if self.problem.classwise else old._inverse.updated(change, self._weights)
+        if inverse is not None:
+            self.__dict__["_inverse"] = inverse
+        self.prepare()
+
+    def state(self) -> State:
+        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
+        return self._inverse.state if isinstance(self._inverse, UpdatedInverse) else {}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        self.__dict__["_inverse"] = restored_inverse(self.dictionary, state, self._weights)
 
     def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield (c_t, z_t) for t = 1, 2, ...; each pair is new and may be kept."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers._updated import State, UpdatedInverse, Weights, restored_inverse
 from residuum.solvers.base import Solution, certified
 from residuum.solvers.quadratic import QuadraticInverse
 
@@ -26,9 +30,30 @@ class ClosedForm:
                 "Use the solver 'admm' or 'exact'."
             )
         self.problem, self.dictionary = problem, dictionary
-        self._inverse = QuadraticInverse(
-            dictionary, shared=problem.shared, classwise=problem.classwise, ridge=problem.l2
-        )
+        self._weights = Weights(problem.shared, problem.classwise, problem.l2)
+
+    @cached_property
+    def _inverse(self) -> QuadraticInverse | UpdatedInverse:
+        return QuadraticInverse(self.dictionary, **self._weights._asdict())
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        _ = self._inverse
+
+    def adopt(self, old: ClosedForm, change: Change) -> None:
+        """Take over the factors of the solver before a change of the dictionary, as far as they serve."""
+        inverse = old._inverse.updated(change, self._weights)
+        if inverse is not None:
+            self.__dict__["_inverse"] = inverse
+        self.prepare()
+
+    def state(self) -> State:
+        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
+        return self._inverse.state if isinstance(self._inverse, UpdatedInverse) else {}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        self.__dict__["_inverse"] = restored_inverse(self.dictionary, state, self._weights)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""

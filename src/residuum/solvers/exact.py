@@ -6,8 +6,12 @@ import math
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 
 
@@ -41,6 +45,7 @@ class ActiveSet:
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
+        self._carried = False
 
     @cached_property
     def _prepared(self) -> Any:
@@ -48,6 +53,32 @@ class ActiveSet:
         from residuum.solvers.active_set import prepare_atoms
 
         return prepare_atoms(self.dictionary.atoms)
+
+    def prepare(self) -> None:
+        """Nothing: what the engine needs is made when the first query comes."""
+
+    def adopt(self, old: ActiveSet, change: Change) -> None:
+        """Carry over what the solver before a change of the dictionary had prepared, if it had."""
+        if "_prepared" in old.__dict__:
+            from residuum.solvers.active_set import prepare_changed_atoms
+
+            self.__dict__["_prepared"] = prepare_changed_atoms(old._prepared, change)
+            self._carried = True
+
+    def state(self) -> State:
+        """Entries of the Gram matrix that rounding made differ from a fresh one: few, mostly none."""
+        if not self._carried:
+            return {}
+        from residuum.solvers.active_set import prepare_atoms
+
+        fresh, gram = prepare_atoms(self.dictionary.atoms).gram32.ravel(), self._prepared.gram32.ravel()
+        entries = np.flatnonzero(fresh != gram)
+        return {"entries": entries, "values": gram[entries]}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        self._prepared.gram32.ravel()[state["entries"]] = state["values"]
+        self._carried = True
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""

@@ -6,6 +6,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
+from residuum.solvers._change import Change
+from residuum.solvers._updated import AtomSide, ClassSide, FeatureSide, UpdatedInverse, Weights
 
 
 class QuadraticInverse:
@@ -43,6 +45,10 @@ class QuadraticInverse:
         self._dictionary = dictionary
         self._shared, self._classwise, self._ridge = shared, classwise, ridge
         self._matrix: FloatArray | None = None
+        self._by_atoms = False
+        # Products over all atoms that `updated` corrects instead of computing them again.
+        self._normal: FloatArray | None = None
+        self._inner: FloatArray | None = None
         if dictionary.spectrum is not None and not classwise:
             self.encoder = self._cast(dictionary.atoms64 / (shared * dictionary.spectrum + ridge))
         elif (dictionary.n_atoms <= dictionary.n_features and shared) or (matrix and classwise):
@@ -51,6 +57,7 @@ class QuadraticInverse:
             self._factor_features()
 
     def _factor_atoms(self, matrix: bool) -> None:
+        self._by_atoms = True
         atoms = self._dictionary.atoms64
         quadratic = self._shared * self._dictionary.gram
         for block in self._dictionary.blocks if self._classwise else ():
@@ -67,18 +74,35 @@ class QuadraticInverse:
             half = np.empty_like(atoms)  # M^{-1} X', class by class
             for block in self._dictionary.blocks:
                 half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
+            inner = half.T @ atoms if self._shared else None
         else:
             half = atoms / self._ridge
-        if self._shared:
-            inner = self._shared * (half.T @ atoms)
-            inner = (inner + inner.T) / 2
+            self._normal = atoms.T @ atoms
+            inner = self._normal / self._ridge
+        if inner is not None:
+            inner = self._shared * (inner + inner.T) / 2
             inner[np.diag_indices_from(inner)] += 1.0
-            factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+            self._inner = inner
+            factor = cho_factor(inner, lower=True, check_finite=False)
             half = cho_solve(factor, half.T, check_finite=False).T
         self.encoder = self._cast(half)
 
     def _cast(self, array: FloatArray) -> FloatArray:
         return np.ascontiguousarray(array, dtype=self._dictionary.atoms.dtype)
+
+    def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
+        """The inverse for the dictionary after a change, or None where a fresh factorisation is due."""
+        dictionary = self._dictionary
+        old = Weights(self._shared, self._classwise, self._ridge)
+        none = np.zeros(1, dtype=np.int64)
+        if dictionary.spectrum is not None:
+            return None
+        if self._normal is not None:
+            return FeatureSide.changed({"normal": self._normal, "changes": none}, old, change, weights)
+        if self._by_atoms:
+            return AtomSide.changed({"gram": dictionary.gram, "changes": none}, old, change, weights)
+        state = ClassSide.fresh_state(dictionary, self.encoder, self._inner)
+        return ClassSide.changed(state, old, change, weights)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""

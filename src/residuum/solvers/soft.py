@@ -8,9 +8,13 @@ from typing import Any
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.solvers.exact import ActiveSet
+
+_CARRIED = ("basis", "atoms", "eigenvalues", "gram32", "moved", "signs")
 
 
 class Newton:
@@ -46,6 +50,30 @@ class Newton:
         from residuum.solvers.newton import prepare_newton
 
         return prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+
+    def prepare(self) -> None:
+        """Nothing: what the engine needs is made when the first query comes."""
+
+    def adopt(self, old: Newton, change: Change) -> None:
+        """Carry over what the solver before a change of the dictionary had prepared, if it had."""
+        if "_prepared" in old.__dict__ and old.problem == self.problem:
+            from residuum.solvers._newton_change import prepare_changed
+
+            prepared = prepare_changed(old._prepared, change)
+            if prepared is not None:
+                self.__dict__["_prepared"] = prepared
+
+    def state(self) -> State:
+        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
+        if "_prepared" not in self.__dict__ or not len(self._prepared.signs):
+            return {}
+        return {name: getattr(self._prepared, name) for name in _CARRIED}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        from residuum.solvers._newton_block import Prepared
+
+        self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **state)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""

@@ -1,4 +1,4 @@
-"""Arrays as .npy members: plain numbers, read only after their declared shape fits the bytes that are there."""
+"""Arrays as .npy members: plain numbers, read only once their declared shape fits the bytes."""
 
 from __future__ import annotations
 

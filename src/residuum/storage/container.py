@@ -180,7 +180,7 @@ def _slices(path: Path, data: Bytes, infos: list[zipfile.ZipInfo]) -> dict[str, 
     members: dict[str, Bytes] = {}
     end = 0
     if len(infos) > _MAX_MEMBERS:
-        raise ModelFileError(f"{path}: a model file holds at most {_MAX_MEMBERS} members. Got {len(infos)}.")
+        raise ModelFileError(f"{path}: holds {len(infos)} members, more than {_MAX_MEMBERS}.")
     for info in infos:
         _check_name(path, info.filename)
         if info.filename in members:

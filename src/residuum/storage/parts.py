@@ -72,6 +72,11 @@ def classifier_node(model: RepresentationClassifier, keep: Keep) -> Node:
     node["labels"] = encode_labels(model.classes_, name)
     node["dictionary"] = {part: keep(part, getattr(dictionary, part)) for part in _DICTIONARY}
     node["fitted"] = _fitted(model, ("n_samples_seen_", *model._stored_attributes), keep, name)
+    # Empty unless samples were enrolled or forgotten since the fit: what a fresh solver would not have.
+    node["solvers"] = {
+        solver: {part: keep(part, array) for part, array in getattr(model, solver).state().items()}
+        for solver in model._solver_names
+    }
     return node
 
 
@@ -93,6 +98,12 @@ def classifier_from(node: Node, fetch: Fetch) -> RepresentationClassifier:
     model.dictionary_ = Dictionary(**parts)
     _restore(model, node["fitted"], fetch, ("n_samples_seen_", *model._stored_attributes))
     model.solver_ = model._make_solver(model.dictionary_)
+    for solver in model._solver_names:
+        state = {part: fetch(name) for part, name in node["solvers"][solver].items()}
+        if state:
+            getattr(model, solver).restore(state)
+        else:
+            getattr(model, solver).prepare()
     return model
 
 

@@ -1,0 +1,205 @@
+"""Samples that join or leave a fitted classifier: ``partial_fit`` and ``forget``.
+
+Both give what a fit to the samples that remain would give, up to rounding, without doing all of its work:
+the dictionary is copied with the rows put in or left out, and each solver carries its factors over (see
+``residuum.solvers._updated``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import _fit_context
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.errors import UsageError
+from residuum.solvers._change import Change
+
+# Labels of one group can be compared and sorted together.
+_LABEL_GROUPS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "O": "text"}
+
+
+class Enrolment:
+    """The two methods, for a classifier with ``dictionary_``, ``classes_`` and solvers."""
+
+    classes_: np.ndarray
+    dictionary_: Dictionary
+    n_samples_seen_: int
+    _solver_names: tuple[str, ...]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Enrol more samples, of known or new classes; on an unfitted classifier, fit.
+
+        The result is that of a fit to all samples enrolled so far, up to rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, taken in the precision of the first fit; all-zero rows are dropped with a warning.
+        y : array-like of shape (n_samples,)
+            Labels of the same kind (text or numbers) as before.
+        classes : array-like or None, default=None
+            Accepted as by other classifiers and checked against y. A class exists from its first sample on.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "dictionary_"):
+            self.fit(X, y)  # type: ignore[attr-defined]
+            _check_classes(y, classes)
+            return self
+        X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.atoms.dtype)
+        check_classification_targets(y)
+        _check_classes(y, classes)
+        labels = _joined_labels(self.classes_, y, type(self).__name__)
+        unit, scale, _ = unit_rows(X)
+        rows = np.flatnonzero(scale > 0)
+        if len(rows) < len(X):
+            warnings.warn(
+                f"{len(X) - len(rows)} of {len(X)} samples are zero vectors and were not enrolled. "
+                "Remove them to silence this warning.",
+                UserWarning,
+                stacklevel=2,
+            )
+        old_class = np.searchsorted(labels, self.classes_.astype(labels.dtype))
+        change = _enrolled(
+            self.dictionary_,
+            old_class,
+            unit[rows],
+            np.searchsorted(labels, y.astype(labels.dtype))[rows],
+            self.n_samples_seen_ + rows,
+            len(labels),
+        )
+        self._follow(change, labels)
+        self.n_samples_seen_ += len(X)
+        return self
+
+    def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
+        """Remove samples; a class goes with its last sample.
+
+        The result is that of a fit to the samples that remain, up to rounding.
+
+        Parameters
+        ----------
+        samples : int, array-like of int, or None, default=None
+            Numbers of the samples to remove, counted from 0 in the order they were ever enrolled, as in
+            ``dictionary_.samples``. Numbers are not given out again.
+        labels : label, array-like of labels, or None, default=None
+            Classes to remove.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if samples is None and labels is None:
+            raise UsageError(f"forget of {type(self).__name__} needs samples or labels. Got neither.")
+        dictionary = self.dictionary_
+        gone = _with_samples(dictionary, samples) | _with_labels(dictionary, self.classes_, labels)
+        if gone.all():
+            raise UsageError(
+                f"forget would leave {type(self).__name__} without a sample. Keep at least one, or fit anew."
+            )
+        kept = np.flatnonzero(~gone)
+        counts = np.bincount(dictionary.atom_class[kept], minlength=dictionary.n_classes)
+        # A class that had only zero vectors has no atom to lose and stays.
+        alive = (counts > 0) | (np.diff(dictionary.starts) == 0)
+        if labels is not None:
+            alive &= ~np.isin(self.classes_, np.atleast_1d(np.asarray(labels)))
+        starts = np.concatenate([[0], np.cumsum(counts[alive])]).astype(np.int64)
+        atoms = np.ascontiguousarray(dictionary.atoms[kept])
+        after = Dictionary(atoms, starts, dictionary.samples[kept])
+        self._follow(Change(dictionary, after, kept), self.classes_[alive])
+        return self
+
+    def _follow(self, change: Change, labels: np.ndarray) -> None:
+        """Become the classifier of the dictionary after the change."""
+        old = {name: getattr(self, name) for name in self._solver_names}
+        self.solver_ = self._make_solver(change.after)  # type: ignore[attr-defined]
+        self.classes_, self.dictionary_ = labels, change.after
+        for name, before in old.items():
+            solver = getattr(self, name)
+            if type(solver) is type(before):
+                solver.adopt(before, change)
+            else:  # a parameter was changed since
+                solver.prepare()
+
+
+def _enrolled(
+    before: Dictionary,
+    old_class: npt.NDArray[np.int64],
+    unit: FloatArray,
+    new_class: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
+    n_classes: int,
+) -> Change:
+    """The dictionary with more atoms, each behind the older ones of its class, as a fit would sort them."""
+    both = np.concatenate([old_class[before.atom_class], new_class])
+    order = np.argsort(both, kind="stable")
+    origin = np.where(order < before.n_atoms, order, -1)
+    starts = np.searchsorted(both[order], np.arange(n_classes + 1)).astype(np.int64)
+    samples = np.concatenate([before.samples, numbers])[order]
+    joining = order[order >= before.n_atoms] - before.n_atoms
+    bare = Change(before, before, origin)
+    return Change(before, Dictionary(bare.carry(before.atoms, unit[joining]), starts, samples), origin)
+
+
+def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray:
+    groups = [_LABEL_GROUPS.get(labels.dtype.kind, str(labels.dtype)) for labels in (known, new)]
+    if groups[0] != groups[1]:
+        raise UsageError(
+            f"The 'y' parameter of {owner}.partial_fit must hold {groups[0]}, like the labels so far. "
+            f"Got {groups[1]}. Convert them, or fit anew."
+        )
+    return np.unique(np.concatenate([known, new]))
+
+
+def _check_classes(y: Any, classes: Any) -> None:
+    if classes is None:
+        return
+    foreign = np.setdiff1d(np.asarray(y), np.asarray(classes))
+    if len(foreign):
+        raise UsageError(
+            f"The 'classes' parameter of partial_fit must hold every label of y. {foreign.tolist()[0]!r} is "
+            "missing: add it, or leave classes out."
+        )
+
+
+def _with_samples(dictionary: Dictionary, samples: Any) -> npt.NDArray[np.bool_]:
+    """Which atoms have one of these sample numbers."""
+    wanted = np.atleast_1d(np.asarray([] if samples is None else samples))
+    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
+        raise UsageError(
+            "The 'samples' parameter of forget must be whole numbers as in dictionary_.samples. "
+            f"Got {samples!r}."
+        )
+    unknown = np.setdiff1d(wanted, dictionary.samples)
+    if len(unknown):
+        raise UsageError(
+            f"The 'samples' parameter of forget must hold numbers of enrolled samples, as in "
+            f"dictionary_.samples. {unknown.tolist()[0]} is not one: never enrolled, a zero vector, or "
+            "forgotten before."
+        )
+    return np.isin(dictionary.samples, wanted)
+
+
+def _with_labels(dictionary: Dictionary, known: np.ndarray, labels: Any) -> npt.NDArray[np.bool_]:
+    """Which atoms belong to one of these classes."""
+    if labels is None:
+        return np.zeros(dictionary.n_atoms, dtype=bool)
+    wanted = np.atleast_1d(np.asarray(labels))
+    same = _LABEL_GROUPS.get(wanted.dtype.kind) == _LABEL_GROUPS.get(known.dtype.kind)
+    unknown = np.setdiff1d(wanted, known) if same else wanted
+    if wanted.ndim != 1 or len(unknown):
+        raise UsageError(
+            "The 'labels' parameter of forget must hold labels of classes_, "
+            f"{known.tolist()[:5]!r}{' ...' if len(known) > 5 else ''}. Got {np.asarray(labels).tolist()!r}."
+        )
+    return np.isin(known, wanted)[dictionary.atom_class]
