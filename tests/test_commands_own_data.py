@@ -157,14 +157,14 @@ def test_rejection_of_a_class_the_model_never_saw(run, tables, tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_round_trips(run, method, tables, tmp_path):
     out = tmp_path / "m.residuum"
-    # With fewer features than samples in a class, a small ridge lets every class reproduce every query.
-    ridge = ("--set", "l2=0.1") if method == "nsc" else ()
     parts = (tables / "train.csv", "--test", tables / "new.csv")
-    code, _, _ = run("fit", *parts, "--method", method, "--pca", "8", *ridge, "--out", out)
+    code, told, _ = run("fit", *parts, "--method", method, "--pca", "8", "--out", out, "--json")
     assert code == 0
+    accuracy = json.loads(told)["held_out"]["accuracy"]
+    assert accuracy > 0.5  # three classes
     code, told, _ = run("evaluate", out, tables / "new.csv", "--json")
     assert code == 0
-    assert json.loads(told)["accuracy"] > 0.85
+    assert json.loads(told)["accuracy"] == accuracy
 
 
 def test_selection_and_settings(run, tables, tmp_path):
