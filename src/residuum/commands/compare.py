@@ -91,7 +91,7 @@ def compare(
     else:
         samples, plan = own_samples(data, plan, options)
     settings = comparison.Settings(
-        chosen, plan.trials or 1, plan.train_per_class, seed, n_jobs, select
+        chosen, 1 if plan.trials is None else plan.trials, plan.train_per_class, seed, n_jobs, select
     ).checked(samples)
     with limit_threads(n_jobs):
         machine = machine_facts()

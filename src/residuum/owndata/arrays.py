@@ -10,15 +10,17 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from residuum.datasets.readers import mat_shapes, reading
-from residuum.errors import DataFormatError, DataNotFoundError, UsageError
+from residuum.datasets.readers import mat_shapes
+from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.owndata.data import TEST, TRAIN, Array, OwnData, TextFormat
 from residuum.owndata.roles import Asked, as_labels, as_split, clipped, shown
 
@@ -37,11 +39,15 @@ PARTS = (
 )
 
 Get = Callable[[str], Array]
+_OBJECTS = (
+    "holds Python objects, which only a pickle can store, and pickles are not read. Save text labels with "
+    "y.astype(str)."
+)
 
 
 def read_npz(path: Path, asked: Asked, text: TextFormat) -> OwnData:
     """Read an .npz file by the names of its arrays."""
-    with reading(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+    with _undamaged(path, "an .npz file"), zipfile.ZipFile(path) as archive:
         members = {info.filename: info for info in archive.infolist() if info.filename.endswith(".npy")}
 
         def get(key: str) -> Array:
@@ -62,11 +68,29 @@ def read_npy(path: Path, labels: Path | None, asked: Asked) -> OwnData:
     return _finished(path, asked, X, y, label=None if labels is None else labels.name)
 
 
+@contextmanager
+def _undamaged(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever the libraries raise on damaged bytes into one error that names the file."""
+    try:
+        yield
+    except ResiduumError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError) as error:
+        raise DataFormatError(f"{path}: damaged or not {what}: {error}.") from error
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise DataFormatError(f"{path}: damaged or not {what}: {error}.") from error
+
+
 def _mapped(path: Path) -> Array:
     if not path.is_file():
         raise DataNotFoundError(f"{path} does not exist.")
-    with reading(path, "an .npy file"):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _undamaged(path, "an .npy file"):
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            if "Python objects" in str(error):
+                raise DataFormatError(f"{path}: {_OBJECTS}") from error
+            raise
     if not isinstance(array, np.ndarray):
         raise DataFormatError(f"{path}: an archive of arrays under the name of a single one. Call it .npz.")
     return array
@@ -94,10 +118,7 @@ def _npy(stream: IO[bytes], size: int, where: str) -> Array:
     )
     shape, fortran, dtype = read_header(stream)
     if dtype.hasobject:
-        raise DataFormatError(
-            f"{where}: holds Python objects, which only a pickle can store, and pickles are not read. Save "
-            "text labels with y.astype(str)."
-        )
+        raise DataFormatError(f"{where}: {_OBJECTS}")
     n_bytes = math.prod(shape) * dtype.itemsize
     if size - stream.tell() != n_bytes:
         raise DataFormatError(
@@ -323,7 +344,8 @@ def _turned(path: Path, X: Array, n_labels: int | None, asked: Asked) -> tuple[A
     """Samples as rows. MATLAB users keep them as columns: told by the labels, or by what a model takes."""
     wanted = asked.expected.n_features if asked.expected is not None else None
     if n_labels is not None:
-        turned = X.shape[0] != n_labels and X.shape[-1] == n_labels
+        matlab = path.suffix.lower() == ".mat"
+        turned = matlab and X.shape[0] != n_labels and X.shape[-1] == n_labels
         if X.shape[0] != n_labels and not turned:
             raise DataFormatError(f"{path}: {n_labels} labels for samples of shape {X.shape}.")
     else:

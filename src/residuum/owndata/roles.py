@@ -187,7 +187,8 @@ class Columns:
     def _by_name(self, asked: Asked, expected: Expected) -> Roles:
         assert expected.columns is not None
         assert self.names is not None
-        where = {name: i for i, name in enumerate(self.names)}
+        dropped = {self.position(column, "--drop") for column in asked.drop}
+        where = {name: i for i, name in enumerate(self.names) if i not in dropped}
         missing = [name for name in expected.columns if name not in where]
         if missing:
             raise DataFormatError(
@@ -202,8 +203,9 @@ class Columns:
             label = where[str(expected.label)]
         group = None if asked.group is None else self.position(asked.group, "--groups")
         notes: list[str] = []
-        name = self._name_column({*features, label, group}, notes)
-        extra = [self.names[i] for i in range(self.n) if i not in {*features, label, group, name}]
+        taken = {*features, label, group, *dropped}
+        name = self._name_column(taken, notes)
+        extra = [self.names[i] for i in range(self.n) if i not in taken | {name}]
         if extra:
             notes.append(f"columns that the model does not know are passed over: {shown(extra)}")
         if list(features) != sorted(features):
