@@ -103,7 +103,7 @@ def test_no_argument_shows_help_and_version_is_the_packages(capsys):
             "NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
         ),
         (["compare", "--methods", ""], "Got an empty list"),
-        (["compare", "surplus"], "unexpected extra argument"),
+        (["compare", "a.csv", "surplus"], "unexpected extra argument"),
         (["compare", "--out", ""], "out must name a folder"),
     ],
 )

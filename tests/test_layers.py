@@ -11,15 +11,16 @@ ROOT = Path(residuum.__file__).parent
 
 # Lowest first. A package stands for all its modules.
 LAYERS = [
-    {"errors", "dictionary", "machine"},
+    {"errors", "dictionary", "machine", "page", "pictures"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
-    {"explanation", "least_squares", "enrolment"},
+    {"explanation", "least_squares", "calibration", "enrolment"},
+    {"confidence"},
     {"base"},
     {"classifiers"},
-    {"selection", "features", "datasets", "scale", "storage"},
-    {"benchmark"},
-    {"experiments", "explorer"},
+    {"selection", "features", "datasets", "scale", "storage", "owndata"},
+    {"benchmark", "modelling"},
+    {"experiments", "explorer", "explaining", "explain_page"},
     {"commands"},
     {"cli"},
     {"__main__"},

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from residuum.confidence import CONSTRAINTS, ConfidenceMixin
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.enrolment import Enrolment
 from residuum.explanation import Explanation, explain_query
@@ -60,21 +61,22 @@ class Solver(Protocol):
         ...
 
 
-class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
+class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, BaseEstimator):
     """``label(y) = argmin_k rule_k(y, c(y))`` with the code c of the unit-norm query y over all atoms.
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
     one of the three rules, its class scores (`_class_scores`).
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {}
+    _parameter_constraints: dict[str, list[Any]] = CONSTRAINTS
+
+    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
+    _stored_attributes: tuple[str, ...] = ("temperature_", "residual_cap_")
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False
 
     _solver_names: tuple[str, ...] = ("solver_",)
-    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
-    _stored_attributes: tuple[str, ...] = ()
 
     rule: str
 
@@ -112,6 +114,7 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         self.solver_ = self._make_solver(self.dictionary_)
         for name in self._solver_names:
             getattr(self, name).prepare()
+        self._fit_confidence(X, class_index, len(self.classes_))
         return self
 
     def predict(self, X: Any) -> Any:
@@ -126,7 +129,11 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_queries,)
+            With a ``reject_threshold``, ``reject_label_`` where ``confidence(X)`` is below it; the type of
+            the array is then wide enough for that label.
         """
+        if self.reject_threshold is not None:
+            return self._predict_or_reject(X)
         winners = self.residuals(X).argmin(axis=1)
         return self.classes_[winners]
 
@@ -157,7 +164,7 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         residuals : ndarray of shape (n_queries, n_classes)
             For unit-norm queries, in the order of ``classes_``.
         """
-        return np.concatenate([scores for _, scores in self._coded(X, certify=False)])
+        return np.concatenate(self._coded(X, lambda _, scores: scores))
 
     def encode(self, X: Any) -> Any:
         """Codes of the unit-norm queries over the atoms.
@@ -230,19 +237,29 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         query = query[None] if query.ndim == 1 else query
         if query.shape[0] != 1:
             raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
-        ((solution, scores),) = self._coded(query, certify=True)
-        return explain_query(self.dictionary_, self.classes_, solution, scores[0], max_atoms=max_atoms)
+        ((solution, scores),) = self._coded(query, lambda *found: found, certify=True)
+        return explain_query(
+            self.dictionary_,
+            self.classes_,
+            solution,
+            scores[0],
+            max_atoms=max_atoms,
+            verdict=self._verdict(solution, scores),
+        )
 
-    def _coded(self, X: Any, *, certify: bool) -> list[tuple[Solution, FloatArray]]:
-        """Solution and class scores of every block of queries."""
+    def _coded(
+        self, X: Any, keep: Callable[[Solution, FloatArray], Any], *, certify: bool = False
+    ) -> list[Any]:
+        """``keep(solution, class scores)`` of every block of queries; the codes go unless they are kept."""
 
-        def code(unit: FloatArray, *_: FloatArray) -> tuple[Solution, FloatArray]:
+        def code(unit: FloatArray, *_: FloatArray) -> tuple[np.ndarray, Any]:
             solution = self.solver_.solve(unit, certify=certify)
-            return solution, settle_ties(self._class_scores(unit, solution.codes))
+            scores = settle_ties(self._class_scores(unit, solution.codes))
+            return solution.converged, keep(solution, scores)
 
         coded = self._by_blocks(X, code)
-        self._warn_unconverged(np.concatenate([solution.converged for solution, _ in coded]))
-        return coded
+        self._warn_unconverged(np.concatenate([converged for converged, _ in coded]))
+        return [kept for _, kept in coded]
 
     def _by_blocks(self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> list[Any]:
         """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
@@ -263,7 +280,8 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         if any(zeros):
             warnings.warn(
                 f"{sum(zeros)} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
-                f"the first class, {self.classes_.tolist()[0]!r}.",
+                f"the first class, {self.classes_.tolist()[0]!r}"
+                f"{', unless a reject_threshold rejects them' if self.reject_threshold else ''}.",
                 UserWarning,
                 stacklevel=4,
             )

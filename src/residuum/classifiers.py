@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from residuum.base import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, RULE, RepresentationClassifier, Solver
+from residuum.confidence import CONSTRAINTS
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.rules import class_distances, class_energies
@@ -31,6 +32,12 @@ class NSC(RepresentationClassifier):
         Ridge that keeps the least squares of a class well posed.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -40,11 +47,22 @@ class NSC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
-    _parameter_constraints = {"l2": [POSITIVE], "rule": [RULE]}
+    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE], "rule": [RULE]}
 
-    def __init__(self, *, l2: float = 1e-4, rule: str = "residual") -> None:
+    def __init__(
+        self,
+        *,
+        l2: float = 1e-4,
+        rule: str = "residual",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
         self.l2 = l2
         self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(shared=0, classwise=1, l2=self.l2), dictionary)
@@ -65,6 +83,12 @@ class SRC(RepresentationClassifier):
         Largest violation of the optimality conditions.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -75,6 +99,7 @@ class SRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
+        **CONSTRAINTS,
         "l1": [POSITIVE],
         "rule": [RULE],
         "positive": ["boolean"],
@@ -90,12 +115,18 @@ class SRC(RepresentationClassifier):
         positive: bool = False,
         tol: float = 1e-10,
         n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
     ) -> None:
         self.l1 = l1
         self.rule = rule
         self.positive = positive
         self.tol = tol
         self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l1=self.l1, neg_weight=math.inf if self.positive else 0.0)
@@ -112,6 +143,12 @@ class CRC(RepresentationClassifier):
     rule : {"scaled_residual", "residual", "reconstruction"}, default="scaled_residual"
         How the code becomes one score per class. The default is the rule of CRC's own paper; "residual" is
         the rule of Xu et al. (2019).
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -121,11 +158,22 @@ class CRC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
-    _parameter_constraints = {"l2": [POSITIVE, None], "rule": [RULE]}
+    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE, None], "rule": [RULE]}
 
-    def __init__(self, *, l2: float | None = None, rule: str = "scaled_residual") -> None:
+    def __init__(
+        self,
+        *,
+        l2: float | None = None,
+        rule: str = "scaled_residual",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
         self.l2 = l2
         self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
@@ -145,6 +193,12 @@ class CROC(RepresentationClassifier):
         Ridge of the collaborative code; None is ``0.001 * n_atoms / 700``.
     subspace_l2 : float, default=1e-4
         Ridge of the projections P_k.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -155,16 +209,29 @@ class CROC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
+        **CONSTRAINTS,
         "weight": [Interval(Real, 0, 1, closed="both")],
         "l2": [POSITIVE, None],
         "subspace_l2": [POSITIVE],
     }
     _solver_names = ("solver_", "subspace_solver_")
 
-    def __init__(self, *, weight: float = 0.5, l2: float | None = None, subspace_l2: float = 1e-4) -> None:
+    def __init__(
+        self,
+        *,
+        weight: float = 0.5,
+        l2: float | None = None,
+        subspace_l2: float = 1e-4,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
         self.weight = weight
         self.l2 = l2
         self.subspace_l2 = subspace_l2
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         alone = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
@@ -197,6 +264,12 @@ class ProCRC(RepresentationClassifier):
         does not divide: False reads gamma as that code does.
     rule : {"reconstruction", "residual", "scaled_residual"}, default="reconstruction"
         How the code becomes one score per class.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -207,6 +280,7 @@ class ProCRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
+        **CONSTRAINTS,
         "gamma": [NON_NEGATIVE],
         "l2": [POSITIVE],
         "per_class": ["boolean"],
@@ -220,11 +294,17 @@ class ProCRC(RepresentationClassifier):
         l2: float = 0.01,
         per_class: bool = True,
         rule: str = "reconstruction",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
         self.per_class = per_class
         self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def problem(self, n_classes: int) -> CodingProblem:
         """``sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2`` put into the common form."""
@@ -262,6 +342,12 @@ class NRC(RepresentationClassifier):
         How the code becomes one score per class.
     n_jobs : int or None, default=None
         Threads of the exact solver; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -271,6 +357,7 @@ class NRC(RepresentationClassifier):
     """
 
     _parameter_constraints = {
+        **CONSTRAINTS,
         "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
@@ -288,6 +375,9 @@ class NRC(RepresentationClassifier):
         tol: float | None = None,
         rule: str = "residual",
         n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
     ) -> None:
         self.solver = solver
         self.rho = rho
@@ -295,6 +385,9 @@ class NRC(RepresentationClassifier):
         self.tol = tol
         self.rule = rule
         self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         self.n_iter_ = self.max_iter
@@ -322,6 +415,12 @@ class SoftNRC(RepresentationClassifier):
         Largest relative duality gap of a code; float32 data reaches 1e-6.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
 
     Examples
     --------
@@ -331,6 +430,7 @@ class SoftNRC(RepresentationClassifier):
     """
 
     _parameter_constraints = {
+        **CONSTRAINTS,
         "l2": [POSITIVE],
         "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
         "rule": [RULE],
@@ -346,12 +446,18 @@ class SoftNRC(RepresentationClassifier):
         rule: str = "residual",
         tol: float = 1e-10,
         n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
     ) -> None:
         self.l2 = l2
         self.neg_weight = neg_weight
         self.rule = rule
         self.tol = tol
         self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l2=self.l2, neg_weight=self.neg_weight)

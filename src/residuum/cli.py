@@ -23,10 +23,14 @@ from residuum.errors import InterruptedRunError, ResiduumError
 # Name -> ("module:attribute", one line of help). To add a command: one file in commands/ and one line here.
 COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("residuum.commands.bench:bench", "Time the exact engine against its peers."),
-    "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on the bundled digits."),
+    "compare": ("residuum.commands.compare:compare", "Compare nine classifiers on your data or digits."),
     "data": ("residuum.commands.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.commands.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
+    "evaluate": ("residuum.commands.evaluate:evaluate", "Compare a model's answers with labelled data."),
+    "explain": ("residuum.commands.explain:explain", "Say why a model gave one row its label."),
     "features": ("residuum.commands.features:features", "Turn a folder of images into features."),
+    "fit": ("residuum.commands.fit:fit", "Fit a model to your own data and save it."),
+    "predict": ("residuum.commands.predict:predict", "Answer new data by a saved model."),
     "reproduce": ("residuum.commands.reproduce:reproduce", "Run the tables and figures of the paper again."),
     "results": ("residuum.commands.reproduce:results", "Write a page of results from run folders."),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,53 @@ import scipy.sparse as sp
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers.base import Solution
 
+FORMAT = "residuum-explanation-1"
+
 
 @dataclass(frozen=True)
 class AtomShare:
     """One training sample's part in a code.
 
-    ``share`` is ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all atoms sum to 1.
+    ``share`` is ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all atoms sum to 1. ``name`` is the file or row
+    the sample came from, where that is known.
     """
 
     sample: int
     label: Any
     coefficient: float
     share: float
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class ClassPart:
+    """One class's part: its residual, the norm of ``X_k c_k`` and the sum of the shares of its atoms.
+
+    The query has norm 1. ``probability`` is None unless the classifier was fitted with ``probability=True``.
+    """
+
+    label: Any
+    residual: float
+    norm: float
+    share: float
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the classifier makes of the residuals: how sure it is, and whether it answers.
+
+    ``answer`` is what `predict` says: the winning class, or the label for "none of these".
+    """
+
+    method: str
+    rule: str
+    answer: Any
+    rejected: bool
+    confidence: float
+    reject_by: str
+    reject_threshold: float | None
+    probabilities: list[float] | None
 
 
 @dataclass(frozen=True)
@@ -41,6 +78,12 @@ class Explanation:
         Training samples with a non-zero coefficient, largest magnitude first.
     violation, gap, n_iter, converged
         The certificate of the code.
+    classes : list of ClassPart
+        Every class, smallest residual first.
+    atoms_used : int
+        Number of non-zero coefficients, of which `atoms` may list only the largest.
+    verdict : Verdict
+        Method, rule, confidence, and the answer with or without rejection.
     """
 
     label: Any
@@ -52,6 +95,54 @@ class Explanation:
     gap: float
     n_iter: int
     converged: bool
+    classes: list[ClassPart] = field(repr=False)
+    atoms_used: int
+    verdict: Verdict
+
+    def named(self, names: Sequence[str] | None) -> Explanation:
+        """The same with the names of the training samples, given in their order; None changes nothing.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            ``names[i]`` is where training sample i came from.
+        """
+        if names is None:
+            return self
+        return replace(self, atoms=[replace(atom, name=str(names[atom.sample])) for atom in self.atoms])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON: infinite numbers as the text "inf", unknown ones as null.
+
+        Returns
+        -------
+        content : dict
+            With ``answer, rejected, label, runner_up, margin, confidence, reject, method, rule, certificate,
+            classes, atoms, atoms_used``.
+        """
+        verdict = self.verdict
+        content = {
+            "format": FORMAT,
+            "method": verdict.method,
+            "rule": verdict.rule,
+            "answer": verdict.answer,
+            "rejected": verdict.rejected,
+            "label": self.label,
+            "runner_up": self.runner_up,
+            "margin": self.margin,
+            "confidence": verdict.confidence,
+            "reject": {"by": verdict.reject_by, "threshold": verdict.reject_threshold},
+            "certificate": {
+                "violation": self.violation,
+                "gap": self.gap,
+                "n_iter": self.n_iter,
+                "converged": self.converged,
+            },
+            "classes": [asdict(part) for part in self.classes],
+            "atoms_used": self.atoms_used,
+            "atoms": [asdict(atom) for atom in self.atoms],
+        }
+        return _plain(content)
 
 
 def explain_query(
@@ -61,6 +152,7 @@ def explain_query(
     scores: FloatArray,
     *,
     max_atoms: int | None,
+    verdict: Verdict,
 ) -> Explanation:
     """Explanation of the single query behind `solution`, whose class scores are `scores` (n_classes,)."""
     codes = solution.codes
@@ -69,13 +161,12 @@ def explain_query(
     energy = float(whole @ whole)
     shares = code * (dictionary.atoms @ whole) / (energy if energy > 0 else 1.0)
     used = np.flatnonzero(code)
-    used = used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
     ranking = np.argsort(scores, kind="stable")
     labels = classes.tolist()
     return Explanation(
         label=labels[ranking[0]],
         runner_up=labels[ranking[1]] if len(labels) > 1 else None,
-        margin=float(scores[ranking[1]] - scores[ranking[0]]) if len(labels) > 1 else float("inf"),
+        margin=_margin(scores[ranking]),
         residuals={label: float(score) for label, score in zip(labels, scores, strict=True)},
         atoms=[
             AtomShare(
@@ -84,10 +175,49 @@ def explain_query(
                 coefficient=float(code[j]),
                 share=float(shares[j]),
             )
-            for j in used
+            for j in used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
         ],
         violation=float(solution.violation[0]),
         gap=float(solution.gap[0]),
         n_iter=int(solution.n_iter[0]),
         converged=bool(solution.converged[0]),
+        classes=[
+            ClassPart(
+                label=labels[k],
+                residual=float(scores[k]),
+                norm=float(np.linalg.norm(code[block] @ dictionary.atoms[block])),
+                share=float(shares[block].sum()),
+                probability=verdict.probabilities[k] if verdict.probabilities else None,
+            )
+            for k, block in ((k, dictionary.blocks[k]) for k in ranking)
+        ],
+        atoms_used=len(used),
+        verdict=verdict,
     )
+
+
+def class_reconstructions(dictionary: Dictionary, codes: Any) -> FloatArray:
+    """``X_k c_k`` of one query for every class, shape (n_classes, n_features)."""
+    code = (codes.toarray() if sp.issparse(codes) else codes)[0]
+    return np.stack([code[block] @ dictionary.atoms[block] for block in dictionary.blocks])
+
+
+def _margin(ranked: FloatArray) -> float:
+    if len(ranked) == 1:
+        return math.inf
+    return float(ranked[1] - ranked[0]) if math.isfinite(ranked[0]) else 0.0  # inf - inf is a tie
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON knows."""
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)

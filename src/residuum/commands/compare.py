@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from residuum.commands import _own_data as own
+from residuum.commands._comparison_data import Plan, fingerprint, own_samples, refuse_without_data
 from residuum.errors import InterruptedRunError, NotConvergedError
 
 if TYPE_CHECKING:
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("data", required=False, type=click.Path(path_type=Path))
 @click.option("--methods", metavar="A,B,...", help="Methods to compare, in any case.  [default: all nine]")
-@click.option("--trials", type=int, default=5, show_default=True, help="Number of random splits.")
+@click.option("--trials", type=int, help="Number of random splits.  [default: 5]")
 @click.option(
-    "--train-per-class", type=int, default=50, show_default=True, help="Training samples of each class."
+    "--train-per-class",
+    type=int,
+    help="Training samples of each class.  [default: 50, or half of the smallest class of DATA]",
 )
 @click.option(
     "--select",
@@ -32,21 +37,41 @@ if TYPE_CHECKING:
     help="Fixed parameters, or chosen by cross-validation within the training samples.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
+@click.option(
+    "--scale",
+    type=click.Choice(["none", "standard", "minmax", "unit"]),
+    help="Scaling of DATA, fitted in each trial.  [default: minmax for tables, else none]",
+)
+@click.option("--pca", type=int, metavar="D", help="Principal directions of DATA, fitted in each trial.")
+@click.option(
+    "--with", "extractor", metavar="NAME", help="Features of a folder of images.  [default: bow_sift]"
+)
+@click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
+@click.option("--device", help="Where the network runs, such as cpu or cuda.")
+@click.option("--image-shape", callback=own.image_shape, metavar="HxW", help="Size for --with pixels.")
+@own.splitting_options
+@own.reading_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of a table.")
 def compare(
+    data: Path | None,
     methods: str | None,
-    trials: int,
-    train_per_class: int,
+    trials: int | None,
+    train_per_class: int | None,
     select: str,
     seed: int,
     out: str | None,
     n_jobs: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Compare NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on the handwritten digits that come
-    with scikit-learn.
+    """Compare NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on DATA, or on the handwritten
+    digits that come with scikit-learn.
+
+    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
+    with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file), there
+    is one trial on them; --test-size and --groups say how random splits are made.
 
     The table goes to standard output. A run folder gets results.json (every raw prediction, certificate,
     version and seed), table.md and report.html. An interrupted run continues when the same command is given
@@ -58,21 +83,28 @@ def compare(
     from residuum.experiments.table import print_table
     from residuum.machine import limit_threads, machine_facts
 
-    data = comparison.bundled_digits()
+    chosen = comparison.choose_methods(methods)
+    plan = Plan(trials, train_per_class, seed)
+    if data is None:
+        refuse_without_data(options)
+        samples, plan = comparison.bundled_digits(), plan.filled(5, 50)
+    else:
+        samples, plan = own_samples(data, plan, options)
     settings = comparison.Settings(
-        comparison.choose_methods(methods), trials, train_per_class, seed, n_jobs, select
-    ).checked(data)
+        chosen, 1 if plan.trials is None else plan.trials, plan.train_per_class, seed, n_jobs, select
+    ).checked(samples)
     with limit_threads(n_jobs):
         machine = machine_facts()
         decisive = {
             "command": "compare",
-            "data": data.name,
+            "data": samples.name,
+            **({} if data is None else {"arguments": samples.arguments, "content": fingerprint(samples)}),
             **asdict(settings),
             "parameters": comparison.parameters(settings),
             "machine": machine,
         }
         folder = open_folder("compare", out, decisive)
-        results = _run_and_write(settings, data, folder, machine)
+        results = _run_and_write(settings, samples, folder, machine)
     if as_json:
         click.echo(json.dumps(_brief(results, folder), indent=2))
     else:

@@ -1,7 +1,8 @@
 """The comparison: every method on the same random splits, every raw answer kept.
 
 A cell is one method on one trial. A trial is one random split: ``train_per_class`` samples of each class to
-fit, all others as queries. Accuracy, times and certificates in tables are derived from the cells.
+fit, all others as queries; data may bring their own trials instead. Accuracy, times and certificates in
+tables are derived from the cells.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from residuum.errors import UsageError
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.run_folder import CELLS, RESULTS, to_json, write_atomic
 from residuum.experiments.summary import summarise
+from residuum.modelling.recipe import Recipe, feature_steps
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 
 FORMAT = "residuum comparison 1"
@@ -69,6 +71,14 @@ SELECT = {"fixed": METHODS, "cv": SELECTED}
 
 
 @dataclass(frozen=True)
+class Split:
+    """Indices of one trial."""
+
+    train: npt.NDArray[np.int64]
+    test: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Data:
     """Samples with labels; `image_shape` where a sample is a picture."""
 
@@ -76,6 +86,10 @@ class Data:
     samples: npt.NDArray[Any]  # (n_samples, n_features)
     labels: npt.NDArray[Any]  # (n_samples,)
     image_shape: tuple[int, int] | None = None
+    trials: tuple[Split, ...] | None = None  # where the splits are given
+    scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
+    pca: int | None = None  # the same for principal directions
+    arguments: str = ""  # how the command line names these data
 
 
 def bundled_digits() -> Data:
@@ -92,7 +106,7 @@ class Settings:
 
     methods: tuple[str, ...]
     trials: int
-    train_per_class: int
+    train_per_class: int | None  # None where the data bring their trials
     seed: int
     n_jobs: int | None = None
     select: str = "fixed"
@@ -101,6 +115,10 @@ class Settings:
         """These settings, or an error that names what is wrong."""
         if not 1 <= self.trials <= 1000:
             raise UsageError(f"trials must be from 1 to 1000. Got {self.trials}.")
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {self.seed}.")
+        if self.train_per_class is None:
+            return self
         _, counts = np.unique(data.labels, return_counts=True)
         most = int(counts.min()) - 1
         if self.select == "cv" and self.train_per_class < 2:
@@ -113,8 +131,6 @@ class Settings:
                 f"train_per_class must be from 1 to {most}: the smallest class of {data.name} has "
                 f"{most + 1} samples and one must stay a query. Got {self.train_per_class}."
             )
-        if not 0 <= self.seed < 2**32:
-            raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {self.seed}.")
         return self
 
 
@@ -130,14 +146,6 @@ def choose_methods(names: str | None) -> tuple[str, ...]:
         raise UsageError(f"methods must be some of {', '.join(METHODS)}. Got {got}.")
     chosen = {known[name.lower()] for name in wanted}
     return tuple(name for name in METHODS if name in chosen)
-
-
-@dataclass(frozen=True)
-class Split:
-    """Indices of one trial."""
-
-    train: npt.NDArray[np.int64]
-    test: npt.NDArray[np.int64]
 
 
 def split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:
@@ -175,8 +183,8 @@ class Cell:
 def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int, select: str = "fixed") -> Cell:
     """Fit, predict, and ask for the certificate in a separate solve that is not timed."""
     estimator: Any = SELECT[select][method](seed)
-    samples, labels = data.samples[parts.train], data.labels[parts.train]
-    queries = data.samples[parts.test]
+    samples, queries = _features(data, parts)
+    labels = data.labels[parts.train]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
@@ -205,6 +213,25 @@ def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int, sel
         warnings=list(told),
         chosen=getattr(estimator, "best_params_", None),
     )
+
+
+def _features(data: Data, parts: Split) -> tuple[Any, Any]:
+    """Training samples and queries, scaled and projected as the data ask for."""
+    samples, queries = data.samples[parts.train], data.samples[parts.test]
+    for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape, None):
+        samples, queries = step.fit_transform(samples), step.transform(queries)
+    return samples, queries
+
+
+def _illustration(data: Data, parts: Split) -> dict[str, Any]:
+    """The first query of the first trial, with the features that were classified."""
+    query = int(parts.test[0])
+    if data.scale is None and data.pca is None:
+        return illustrate(data.samples, data.labels, parts.train, query)
+    samples, queries = _features(data, Split(parts.train, parts.test[:1]))
+    labels = np.concatenate([data.labels[parts.train], data.labels[[query]]])
+    found = illustrate(np.vstack([samples, queries]), labels, np.arange(len(samples)), len(samples))
+    return {**found, "query": query}
 
 
 def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
@@ -259,10 +286,7 @@ def run(
     if finished is not None:
         return finished
     (folder / CELLS).mkdir(exist_ok=True)
-    trials = [
-        split(data.labels, train_per_class=settings.train_per_class, seed=settings.seed, trial=trial)
-        for trial in range(settings.trials)
-    ]
+    trials = _trials(settings, data)
     cells: list[Cell] = []
     warm: set[str] = set()
     for trial, parts in enumerate(trials):
@@ -284,6 +308,16 @@ def run(
     return json.loads(text)
 
 
+def _trials(settings: Settings, data: Data) -> list[Split]:
+    if data.trials is not None:
+        return list(data.trials)
+    assert settings.train_per_class is not None
+    return [
+        split(data.labels, train_per_class=settings.train_per_class, seed=settings.seed, trial=trial)
+        for trial in range(settings.trials)
+    ]
+
+
 def _assemble(
     settings: Settings, data: Data, trials: list[Split], cells: list[Cell], machine: dict[str, Any]
 ) -> dict[str, Any]:
@@ -296,6 +330,9 @@ def _assemble(
             "n_samples": len(data.labels),
             "n_features": data.samples.shape[1],
             "classes": np.unique(data.labels).tolist(),
+            "scale": data.scale,
+            "pca": data.pca,
+            "arguments": data.arguments,
         },
         "settings": asdict(settings),
         "parameters": parameters(settings),
@@ -311,9 +348,9 @@ def _assemble(
             for trial, parts in enumerate(trials)
         ],
         "cells": [vars(cell) for cell in cells],
-        "illustration": illustrate(data.samples, data.labels, trials[0].train, int(trials[0].test[0])),
+        "illustration": _illustration(data, trials[0]),
     }
-    if data.image_shape:
+    if data.image_shape and data.scale is None and data.pca is None:
         results["illustration"]["image_shape"] = list(data.image_shape)
     results["summary"] = summarise(results)
     return results

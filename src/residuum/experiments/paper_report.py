@@ -15,11 +15,11 @@ from residuum.experiments.extras import read_extra
 from residuum.experiments.outcomes import LEVEL, Outcome, read_folders
 from residuum.experiments.plots import accuracy_figure, coefficient_figure, convergence_figure
 from residuum.experiments.protocol import PROTOCOLS
-from residuum.experiments.report import page
 from residuum.experiments.run_folder import write_atomic
 from residuum.experiments.table import Table, html_table, latex, markdown, significant
 from residuum.experiments.tables import EXPERIMENTS
 from residuum.experiments.verdict import verdict
+from residuum.page import page
 
 ROW_NAMES = {"d": "dimension d after PCA", "n": "training samples n of each class"}
 

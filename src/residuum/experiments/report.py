@@ -7,41 +7,7 @@ from typing import Any
 
 from residuum.experiments.plots import coefficient_figure, convergence_figure, query_picture
 from residuum.experiments.table import Table, html_table
-
-STYLE = """
-:root { color-scheme: light dark; --ground: #ffffff; --ink: #1c2024; --soft: #5b6470; --line: #d8dde3;
-  --band: #f4f6f8; --accent: #1a5fb4; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #15181c; --ink: #e6e9ed; --soft: #a2abb6; --line: #363d46; --band: #1d2227;
-    --accent: #7ab4ff; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
-.lead, figcaption, caption, .notes { color: var(--soft); }
-.lead { margin-top: 0; max-width: 46rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .5rem; }
-th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
-th, td { border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; }
-thead th { border-bottom: 2px solid var(--line); }
-tbody tr:nth-child(even) { background: var(--band); }
-tbody th { font-weight: 500; }
-td strong { color: var(--accent); }
-.notes { font-size: .9rem; padding-left: 1.1rem; }
-figure { margin: 0 0 1rem; }
-figure svg { width: 100%; min-width: 38rem; height: auto; display: block; }
-figure svg.query { width: 5rem; min-width: 5rem; height: 5rem; flex: none; border: 1px solid var(--line); }
-figcaption { font-size: .9rem; margin-bottom: .75rem; display: flex; gap: 1rem; align-items: center; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.25rem; }
-dl { margin: 0; font-size: .9rem; }
-dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
-code { font: .9em ui-monospace, monospace; }
-""".strip()
+from residuum.page import page
 
 
 def report_page(results: dict[str, Any], table: Table) -> str:
@@ -49,7 +15,7 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     settings, illustration = results["settings"], results["illustration"]
     query = query_picture(illustration) if "image_shape" in illustration else ""
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    again = html.escape(command_line(settings))
+    again = html.escape(command_line(settings, results["data"].get("arguments", "")))
     body = f"""<h2>Results</h2>
 <div class="wide" tabindex="0" role="region" aria-label="Table of results">{html_table(table)}</div>
 <ul class="notes">{notes}</ul>
@@ -72,35 +38,18 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     return page(name, "Sparse, collaborative or non-negative: which helps?", _lead(results), body)
 
 
-def page(name: str, heading: str, lead: str, body: str) -> str:
-    """One HTML file that asks nothing of the network; `lead` and `body` are HTML, the others plain text."""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(name)}</title>
-<link rel="icon" href="data:,">
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>{html.escape(heading)}</h1>
-<p class="lead">{lead}</p>
-{body}
-</main>
-</body>
-</html>
-"""
-
-
-def command_line(settings: dict[str, Any]) -> str:
-    """The command that gives these results."""
-    jobs = "" if settings["n_jobs"] is None else f" --n-jobs {settings['n_jobs']}"
-    return (
-        f"residuum compare --methods {','.join(settings['methods'])} --trials {settings['trials']} "
-        f"--train-per-class {settings['train_per_class']} --seed {settings['seed']}{jobs}"
-    )
+def command_line(settings: dict[str, Any], arguments: str = "") -> str:
+    """The command that gives these results; `arguments` name the data and how they were read."""
+    words = ["residuum compare", arguments, f"--methods {','.join(settings['methods'])}"]
+    words.append(f"--trials {settings['trials']}")
+    if settings["train_per_class"] is not None:
+        words.append(f"--train-per-class {settings['train_per_class']}")
+    words.append(f"--seed {settings['seed']}")
+    if settings.get("select") == "cv":
+        words.append("--select cv")
+    if settings["n_jobs"] is not None:
+        words.append(f"--n-jobs {settings['n_jobs']}")
+    return " ".join(word for word in words if word)
 
 
 def _lead(results: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ def _over_queries(cells: list[dict[str, Any]], name: str, reduce: Any) -> float 
 
 def comparison_table(results: dict[str, Any]) -> Table:
     """The summary of results.json as a table, best accuracy in bold."""
-    summary, settings = results["summary"], results["settings"]
+    summary = results["summary"]
     rows = tuple(
         (
             row["method"],
@@ -69,12 +69,25 @@ def comparison_table(results: dict[str, Any]) -> Table:
     )
     highest = max(row["accuracy_mean"] for row in summary)
     best = frozenset((i, 1) for i, row in enumerate(summary) if row["accuracy_mean"] == highest)
-    trials = settings["trials"]
-    title = (
-        f"{results['data']['name']}: {settings['train_per_class']} training samples per class, "
-        f"{len(results['trials'][0]['labels'])} queries, {trials} trial{'s' * (trials > 1)}"
+    return Table(_title(results), COLUMNS, rows, best, _notes(results))
+
+
+def _title(results: dict[str, Any]) -> str:
+    settings, trials = results["settings"], results["settings"]["trials"]
+    first = results["trials"][0]
+    samples = f"{len(first['train'])} training samples"
+    if settings["train_per_class"] is not None:
+        samples = f"{settings['train_per_class']} training samples per class"
+    made = [f"scale {results['data']['scale']}"] if results["data"].get("scale") else []
+    made += [f"PCA {results['data']['pca']}"] if results["data"].get("pca") else []
+    return ", ".join(
+        [
+            f"{results['data']['name']}: {samples}",
+            f"{len(first['labels'])} queries",
+            f"{trials} trial{'s' * (trials > 1)}",
+            *made,
+        ]
     )
-    return Table(title, COLUMNS, rows, best, _notes(results))
 
 
 def _notes(results: dict[str, Any]) -> tuple[str, ...]:
@@ -95,10 +108,11 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
         for method, name in TUNED.items()
         if method in methods
     ]
+    place = "at 50 per class" if not results["data"].get("arguments") else "of the bundled digits"
     if tuned:
         notes.append(
             f"Not all methods were tuned: {', '.join(tuned)} by cross-validation inside the training samples "
-            "at 50 per class; all others have their default parameters."
+            f"{place}; all others have their default parameters."
         )
     return (*notes, *_missed(results["summary"]))
 

@@ -1,0 +1,128 @@
+"""What every reader of people's own data returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+TRAIN, TEST = "train", "test"
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """Samples as rows, with what is known about them.
+
+    Attributes
+    ----------
+    source : str
+        The file or folder that was read.
+    kind : {"table", "array", "images"}
+        Table: columns, perhaps with names. Array: numbers, perhaps pictures. Images: files in a folder.
+    features : ndarray of float, shape (n_samples, n_features), or None
+        None for a folder of images, whose features are computed from `paths`.
+    labels : ndarray of shape (n_samples,) or None
+        Text, or whole numbers where all labels are.
+    names : ndarray of str, shape (n_samples,)
+        What a user calls the sample: a file, the value of a name column, or the number of the row from 0.
+    columns : tuple of str or None
+        Names of the features where the file has them.
+    label : str or None
+        Name (or number, from 0) of the label column or array.
+    split : ndarray of str, shape (n_samples,), or None
+        "train" or "test" for every sample.
+    groups : ndarray of str, shape (n_samples,), or None
+        Samples of one group must stay on one side of a split.
+    paths : tuple of Path or None
+        Files of a folder of images.
+    image_shape : tuple of int or None
+        (height, width) or (height, width, 3) where a row of `features` is a picture.
+    notes : tuple of str
+        What was guessed or left out, one sentence each, for the user to read.
+    """
+
+    source: str
+    kind: str
+    features: npt.NDArray[np.floating[Any]] | None
+    labels: Array | None
+    names: Array
+    columns: tuple[str, ...] | None = None
+    label: str | None = None
+    split: Array | None = None
+    groups: Array | None = None
+    paths: tuple[Path, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def rows(self, chosen: Any) -> OwnData:
+        """The same with some of the samples, by index or mask."""
+        index = np.arange(len(self))[chosen]
+
+        def pick(array: Any) -> Any:
+            return None if array is None else array[index]
+
+        return replace(
+            self,
+            features=pick(self.features),
+            labels=pick(self.labels),
+            names=self.names[index],
+            split=pick(self.split),
+            groups=pick(self.groups),
+            paths=None if self.paths is None else tuple(self.paths[i] for i in index),
+        )
+
+    def noted(self, *notes: str) -> OwnData:
+        """The same with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a saved model knows about the data it was fitted to, so that new data is read alike.
+
+    Attributes
+    ----------
+    columns : tuple of str or None
+        Names of the features; None where the training data had none.
+    n_features : int or None
+        Number of features of the raw input.
+    label : str or None
+        Name or number of the label column; it may be absent from new data.
+    """
+
+    columns: tuple[str, ...] | None = None
+    n_features: int | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is written; None means that it is guessed.
+
+    Attributes
+    ----------
+    header : bool or None
+        Whether the first line holds the names of the columns.
+    delimiter : str or None
+        One of , ; tab and |.
+    decimal : {".", ","} or None
+        The decimal mark.
+    encoding : str
+        Of the bytes; a byte-order mark goes before it.
+    missing : {"error", "drop"}
+        What to do with a row that lacks a number: stop and name it, or leave the row out.
+    """
+
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str = "utf-8"
+    missing: str = "error"

@@ -1,0 +1,343 @@
+"""fit, predict, evaluate and compare on people's own data, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris, load_wine
+
+from residuum.cli import main
+from residuum.modelling import METHODS
+from residuum.storage import open_model
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Wine as CSV with text labels, whole and in two parts."""
+    folder = tmp_path_factory.mktemp("tables")
+    wine = load_wine()
+    rows = [
+        [*map(repr, x.tolist()), wine.target_names[k]] for x, k in zip(wine.data, wine.target, strict=True)
+    ]
+    head = [*wine.feature_names, "cultivar"]
+    for name, part in (("wine", rows), ("train", rows[::2]), ("new", rows[1::2])):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([head, *part])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tables):
+    path = tables / "wine.residuum"
+    assert main(["fit", str(tables / "train.csv"), "--probability", "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command; exit code, standard output and standard error."""
+
+    def call(*args):
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_fit_says_what_it_did_and_saves_a_model(run, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    code, told, notes = run("fit", tables / "wine.csv", "--test-size", "0.3", "--out", out, "--json")
+    assert code == 0
+    summary = json.loads(told)
+    assert summary["steps"] == ["MinMaxScaler", "SoftNRC"]
+    assert summary["samples"] + summary["held_out"]["samples"] == 178
+    assert summary["held_out"]["accuracy"] > 0.9
+    assert "'cultivar'" in notes
+    saved = open_model(out)
+    assert saved.about["input"]["columns"][0] == "alcohol"
+    assert len(saved.about["samples"]) == summary["samples"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.residuum"]
+
+
+def test_predict_goes_through_the_saved_steps(run, model, tables, tmp_path):
+    out = tmp_path / "answers.csv"
+    code, told, _ = run("predict", model, tables / "new.csv", "--out", out)
+    assert (code, told) == (0, "")
+    answers = rows_of(out)
+    assert list(answers[0]) == ["name", "label", "margin", "runner_up", "residual", "probability"]
+    truth = [row["cultivar"] for row in rows_of(tables / "new.csv")]
+    assert np.mean([a["label"] == t for a, t in zip(answers, truth, strict=True)]) > 0.9
+    estimator = open_model(model).estimator
+    X = load_wine().data[1::2]
+    assert [a["label"] for a in answers] == estimator.predict(X).tolist()
+    residuals = np.sort(estimator[-1].residuals(estimator[:-1].transform(X)), axis=1)
+    np.testing.assert_array_equal([float(a["residual"]) for a in answers], residuals[:, 0])
+    np.testing.assert_array_equal([float(a["margin"]) for a in answers], residuals[:, 1] - residuals[:, 0])
+    assert all(a["runner_up"] != a["label"] for a in answers)
+
+
+def test_predict_in_another_order_of_columns_and_without_labels(run, model, tables, tmp_path):
+    _, want, _ = run("predict", model, tables / "new.csv", "--json")
+    rows = rows_of(tables / "new.csv")
+    names = [name for name in reversed(rows[0]) if name != "cultivar"]
+    path = tmp_path / "turned.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    code, told, notes = run("predict", model, path, "--json")
+    assert code == 0
+    assert json.loads(told) == json.loads(want)
+    assert "another order" in notes
+    path.write_text(path.read_text().replace("proline", "prolixity", 1))
+    code, told, notes = run("predict", model, path)
+    assert (code, told) == (3, "")
+    assert "lacks 1 of the 13 columns that the model takes: 'proline'" in notes
+
+
+def test_evaluate_counts_right(run, model, tables):
+    code, told, _ = run("evaluate", model, tables / "new.csv", "--json")
+    assert code == 0
+    found = json.loads(told)
+    X, y = load_wine().data[1::2], load_wine().target_names[load_wine().target[1::2]]
+    said = open_model(model).estimator.predict(X)
+    assert found["accuracy"] == pytest.approx(np.mean(said == y))
+    counts = np.array(found["confusion"]["counts"])
+    assert counts.trace() == np.count_nonzero(said == y)
+    assert counts.sum() == len(y)
+    first = found["classes"][0]
+    assert first["recall"] == pytest.approx(np.mean(said[y == "class_0"] == "class_0"))
+    assert first["precision"] == pytest.approx(np.mean(y[said == "class_0"] == "class_0"))
+    assert 0 < found["probability"]["ece"] < 0.2
+    code, told, _ = run("evaluate", model, tables / "new.csv")
+    assert code == 0
+    for word in ("Accuracy", "ECE", "Log-loss", "Confusion", "class_2"):
+        assert word in told
+
+
+def test_rejection_of_a_class_the_model_never_saw(run, tables, tmp_path):
+    rows = rows_of(tables / "train.csv")
+    path, out = tmp_path / "two.csv", tmp_path / "two.residuum"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row for row in rows if row["cultivar"] != "class_1")
+    assert run("fit", path, "--reject-threshold", "0.3", "--method", "nrc", "--out", out)[0] == 0
+    code, told, _ = run("evaluate", out, tables / "new.csv", "--json")
+    assert code == 0
+    found = json.loads(told)
+    assert found["unknown_labels"] == ["class_1"]
+    part = found["rejection"]
+    assert 0 < part["rejected"] < found["samples"]
+    assert [part["curve"][0][k] for k in ("false_accept", "false_reject")] == [1, 0]
+    assert [part["curve"][-1][k] for k in ("false_accept", "false_reject")] == [0, 1]
+    code, told, _ = run("predict", out, tables / "new.csv")
+    answers = list(csv.DictReader(told.splitlines()))
+    rejected = [a for a in answers if a["rejected"] == "true"]
+    assert len(rejected) == part["rejected"]
+    assert {a["label"] for a in rejected} == {"none of these"}
+    assert {a["nearest"] for a in rejected} <= {"class_0", "class_2"}
+    assert "False accept" in run("evaluate", out, tables / "new.csv")[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_round_trips(run, method, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    parts = (tables / "train.csv", "--test", tables / "new.csv")
+    code, told, _ = run("fit", *parts, "--method", method, "--pca", "8", "--out", out, "--json")
+    assert code == 0
+    accuracy = json.loads(told)["held_out"]["accuracy"]
+    assert accuracy > 0.5  # three classes
+    code, told, _ = run("evaluate", out, tables / "new.csv", "--json")
+    assert code == 0
+    assert json.loads(told)["accuracy"] == accuracy
+
+
+def test_selection_and_settings(run, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    code, told, _ = run(
+        *("fit", tables / "wine.csv", "--method", "crc", "--select", "cv", "--set", "l2s=[0.001, 0.1]"),
+        *("--scale", "standard", "--out", out, "--json"),
+    )
+    assert code == 0
+    summary = json.loads(told)
+    assert summary["selection"]["n_candidates"] == 4  # two ridges by two rules
+    assert summary["parameters"]["l2"] == summary["selection"]["parameters"]["l2"]
+    assert open_model(out).about["selection"]["score"] == summary["selection"]["score"]
+    code, told, _ = run(
+        "fit", tables / "wine.csv", "--set", "neg_weight=inf", "--set", "l2=0.5", "--out", out
+    )
+    assert code == 0
+    assert open_model(out).estimator[-1].get_params()["neg_weight"] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["--set", "l3=1"], 2, "SoftNRC has l2, n_jobs, neg_weight, rule, tol"),
+        (["--set", "l2"], 2, "must look like l2=VALUE"),
+        (["--set", "l2=-1"], 2, "The 'l2' parameter of SoftNRC"),
+        (["--set", "l2=1", "--set", "l2=2"], 2, "given twice"),
+        (["--pca", "99"], 2, "--pca must be from 1 to 13"),
+        (["--test-size", "1.5"], 2, "--test-size must be a share"),
+        (["--label", "grape"], 2, "--label 'grape' is not a column"),
+        (["--with", "bow_sift"], 2, "takes a folder of images"),
+        (["--image-shape", "big"], 2, "HEIGHTxWIDTH"),
+        (["--image-shape", "5x5"], 2, "has 13 features"),
+        (["--out", "no/such/place.residuum"], 2, "does not exist"),
+        (["--split", "cultivar"], 3, "which must be train or test"),
+    ],
+)
+def test_fit_refuses_in_one_line_and_writes_nothing(run, args, code, message, tables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    got, told, notes = run("fit", tables / "wine.csv", *args)
+    assert (got, told) == (code, "")
+    assert message in notes.splitlines()[-1]
+    assert "Traceback" not in notes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_that_are_none(run, model, tables, tmp_path):
+    pickle = tmp_path / "model.pkl"
+    pickle.write_bytes(b"\x80\x04\x95\x00")
+    for path in (pickle, tables / "new.csv", tmp_path / "nothing.residuum"):
+        for command in ("predict", "evaluate"):
+            code, told, notes = run(command, path, tables / "new.csv")
+            assert (code, told) == (3, "")
+            assert notes.startswith("Error: ")
+            assert len(notes.splitlines()) == 1
+    code, _, notes = run("evaluate", model, tables / "wine.csv", "--drop", "cultivar")
+    assert code == 2
+    assert "has no labels to compare with" in notes
+
+
+def test_arrays_with_a_split_of_their_own_and_thumbnails(run, tmp_path):
+    digits = load_digits()
+    path, out = tmp_path / "digits.npz", tmp_path / "digits.residuum"
+    train, test = np.arange(0, 400), np.arange(400, 600)
+    np.savez(
+        path,
+        x_train=digits.images[train].astype(np.uint8),
+        y_train=digits.target[train],
+        x_test=digits.images[test].astype(np.uint8),
+        y_test=digits.target[test],
+    )
+    code, told, _ = run("fit", path, "--out", out, "--json")
+    assert code == 0
+    held_out = json.loads(told)["held_out"]
+    assert held_out["samples"] == 200
+    saved = open_model(out)
+    np.testing.assert_array_equal(saved.images, digits.images[train])
+    code, told, _ = run("evaluate", out, path, "--json")
+    assert json.loads(told)["accuracy"] == held_out["accuracy"] > 0.85
+    code, told, _ = run("fit", path, "--with", "scattering", "--set", "l2=0.1", "--out", out, "--json")
+    assert code == 0
+    assert json.loads(told)["steps"] == ["Scattering2D", "SoftNRC"]
+    assert run("predict", out, path)[0] == 0
+
+
+def test_a_folder_of_images(run, tmp_path, monkeypatch):
+    Image = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "faces"
+    digits = load_digits()
+    for i in range(90):
+        if digits.target[i] < 3:
+            part = "test" if i > 60 else "train"
+            place = folder / part / f"digit {digits.target[i]}"
+            place.mkdir(parents=True, exist_ok=True)
+            pixels = np.kron(digits.images[i] * 15, np.ones((3, 3))).astype(np.uint8)
+            Image.fromarray(pixels).save(place / f"{i:03d}.png")
+    (folder / "train" / "digit 0" / "broken.png").write_text("no image")
+    out = tmp_path / "faces.residuum"
+    code, told, notes = run("fit", folder, "--with", "pixels", "--image-shape", "8x8", "--out", out, "--json")
+    assert code == 0
+    assert "broken.png" in notes
+    assert json.loads(told)["held_out"]["accuracy"] > 0.8
+    assert open_model(out).images.shape[1:] == (8, 8)
+    code, told, _ = run("predict", out, folder / "test")
+    answers = list(csv.DictReader(told.splitlines()))
+    assert answers[0]["name"] == "digit 0/065.png" or answers[0]["name"].startswith("digit 0/")
+    assert np.mean([a["label"] == a["name"].split("/")[0] for a in answers]) > 0.8
+    code, _, notes = run("predict", out, tmp_path / "cache.csv")
+    assert code == 3
+    code, told, _ = run(
+        *("compare", folder, "--with", "pixels", "--image-shape", "8x8", "--methods", "crc", "--json"),
+        *("--out", tmp_path / "run"),
+    )
+    assert code == 0
+    assert json.loads(told)["settings"]["trials"] == 1
+
+
+def test_compare_on_own_data(run, tables, tmp_path):
+    where = ("compare", tables / "wine.csv", "--methods", "crc,nsc", "--trials", "2")
+    code, told, notes = run(*where, "--json", "--out", tmp_path / "a")
+    assert code == 0
+    brief = json.loads(told)
+    assert brief["settings"]["train_per_class"] == 24
+    assert "24 training samples of each class; the smallest, 'class_2', has 48" in notes
+    assert brief["summary"][0]["accuracy_mean"] > 0.85
+    results = json.loads((tmp_path / "a" / "results.json").read_text())
+    assert results["trials"][0]["labels"][0].startswith("class_")
+    assert "--scale" not in results["data"]["arguments"]
+    assert "wine.csv --methods" in (tmp_path / "a" / "report.html").read_text()
+    code, _, notes = run(*where, "--train-per-class", "48", "--out", tmp_path / "b")
+    assert code == 2
+    assert "must be from 1 to 47: the smallest class of wine.csv has 48 samples" in notes
+    code, told, _ = run(*where, "--test-size", "0.5", "--scale", "none", "--json", "--out", tmp_path / "c")
+    assert code == 0
+    assert json.loads(told)["data"]["scale"] is None
+    code, told, _ = run(*where[:4], "--test", tables / "new.csv", "--json", "--out", tmp_path / "d")
+    assert json.loads(told)["settings"]["trials"] == 1
+
+
+def test_compare_refuses_clearly(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, notes = run("compare", "--label", "y")
+    assert (code, "--label goes with DATA" in notes) == (2, True)
+    lonely = tmp_path / "lonely.csv"
+    lonely.write_text("a,b,label\n1,2,x\n3,4,x\n5,6,y\n")
+    code, _, notes = run("compare", lonely)
+    assert code == 3
+    assert "class 'y' has 1 sample" in notes
+    assert not (tmp_path / "residuum-runs").exists()
+
+
+def test_groups_stay_together(run, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    path = tmp_path / "iris.csv"
+    rows = [f"{','.join(map(repr, x.tolist()))},plant {i % 10},{k}" for i, (x, k) in enumerate(zip(X, y))]
+    path.write_text("\n".join(["a,b,c,d,plant,species", *rows]))
+    options = ("--label", "species", "--groups", "plant", "--test-size", "0.3")
+    out = tmp_path / "m.residuum"
+    assert run("fit", path, *options, "--select", "cv", "--method", "crc", "--out", out)[0] == 0
+    trained = {int(name) % 10 for name in open_model(out).about["samples"]}
+    assert len(open_model(out).about["samples"]) == 15 * len(trained) == 105
+
+
+def test_an_interrupted_fit_leaves_nothing(tmp_path):
+    X = np.random.default_rng(0).normal(size=(3000, 200))
+    data, out = tmp_path / "big.npz", tmp_path / "m.residuum"
+    np.savez(data, X=X, y=np.arange(3000) % 30)
+    args = [sys.executable, "-m", "residuum", "fit", data, "--method", "src", "--select", "cv", "--out", out]
+    job = subprocess.Popen(args, stderr=subprocess.PIPE)
+    time.sleep(4)
+    assert job.poll() is None, job.stderr.read()
+    job.send_signal(signal.SIGINT)
+    _, told = job.communicate(timeout=30)
+    assert job.returncode == 130, told
+    assert [entry.name for entry in tmp_path.iterdir()] == ["big.npz"]
