@@ -340,7 +340,7 @@ def test_an_interrupted_fit_leaves_nothing(tmp_path):
     assert job.poll() is None
     job.send_signal(signal.SIGINT)
     _, told = job.communicate(timeout=60)
-    # Python ends by the signal itself where it came while generated code was running; shells say 130 to both.
+    # Seen both ways: Python sometimes ends by the signal itself after all; shells say 130 to either.
     assert job.returncode in (130, -signal.SIGINT), told
     assert told.splitlines()[-1] == b"Interrupted."
     assert [entry.name for entry in tmp_path.iterdir()] == ["big.csv"]
