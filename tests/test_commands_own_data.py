@@ -330,14 +330,17 @@ def test_groups_stay_together(run, tmp_path):
 
 
 def test_an_interrupted_fit_leaves_nothing(tmp_path):
-    X = np.random.default_rng(0).normal(size=(3000, 200))
-    data, out = tmp_path / "big.npz", tmp_path / "m.residuum"
-    np.savez(data, X=X, y=np.arange(3000) % 30)
+    X = np.random.default_rng(0).normal(size=(2000, 100))
+    data, out = tmp_path / "big.csv", tmp_path / "m.residuum"
+    np.savetxt(data, np.column_stack([X, np.arange(2000) % 20]), fmt="%.3f", delimiter=",")
     args = [sys.executable, "-m", "residuum", "fit", data, "--method", "src", "--select", "cv", "--out", out]
     job = subprocess.Popen(args, stderr=subprocess.PIPE)
-    time.sleep(4)
-    assert job.poll() is None, job.stderr.read()
+    assert b"big.csv" in job.stderr.readline()  # the data are read, the fit begins
+    time.sleep(1)
+    assert job.poll() is None
     job.send_signal(signal.SIGINT)
-    _, told = job.communicate(timeout=30)
-    assert job.returncode == 130, told
-    assert [entry.name for entry in tmp_path.iterdir()] == ["big.npz"]
+    _, told = job.communicate(timeout=60)
+    # Seen both ways: Python sometimes ends by the signal itself after all; shells say 130 to either.
+    assert job.returncode in (130, -signal.SIGINT), told
+    assert told.splitlines()[-1] == b"Interrupted."
+    assert [entry.name for entry in tmp_path.iterdir()] == ["big.csv"]

@@ -363,6 +363,12 @@ def test_pickles_are_refused_unread(tmp_path):
         read_data(tmp_path / "data.xyz")
 
 
+def test_prepared_data_sets(data_home):
+    data = read_data(data_home / "usps.npz")
+    assert (data.features.shape, data.image_shape) == ((9298, 256), (16, 16))
+    assert np.count_nonzero(data.split == "test") == 2007
+
+
 # Splits.
 
 

@@ -46,7 +46,7 @@ _READING = (
     ),
 )
 _SPLITTING = (
-    click.option("--test", type=click.Path(path_type=Path), help="File or folder of held-out samples."),
+    click.option("--test", type=click.Path(path_type=Path), help="File of held-out samples."),
     click.option("--split", metavar="COLUMN", help="Column that says train or test."),
     click.option(
         "--test-size", type=float, metavar="SHARE", help="Share of every class to hold out, as 0.3."
