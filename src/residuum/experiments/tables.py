@@ -260,7 +260,7 @@ TABLE4 = PaperTable(
             "ProCRC": {"gammas": (1.0, 0.1, 0.01), "l2s": (1.0, 0.1, 0.01, 0.001)},
             "NSC": {"l2s": (10.0, 1.0, 0.1, 0.01)},
             "SVM": {"Cs": (0.1, 1.0, 10.0)},
-            "SoftNRC": {"l2s": (0.3, 0.1, 0.03), "neg_weights": (0.1, 1.0, 10.0)},
+            "SoftNRC": {"l2s": (0.1, 0.03, 0.01), "neg_weights": (0.1, 1.0)},
         },
     },
     quick=Quick(trials=1, rows=(50, 100), queries=500, validation=250),
