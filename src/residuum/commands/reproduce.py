@@ -118,16 +118,17 @@ def _photo_plan(
     None where nothing of the kind was asked for, or can run and need not (`strict`).
     """
     from residuum.errors import DataNotFoundError
-    from residuum.experiments.photo_tables import TABLE6
     from residuum.experiments.photos import available
     from residuum.experiments.plans import photo_plan
+    from residuum.experiments.tables import EXPERIMENTS
 
     asked = [experiment for experiment in experiments if experiment.kind in _PHOTOS]
     if not asked:
         return None
     whole = any(experiment.kind == "photos" for experiment in asked)
     datasets = {name for experiment in asked if experiment.kind == "quoted" for name in experiment.datasets}
-    rows = [row for row in TABLE6.entries if whole or row.dataset in datasets]
+    table = EXPERIMENTS["table6"]
+    rows = [row for row in table.entries if whole or row.dataset in datasets]
     found = available(rows, data, allow_subset=allow_subset)
     names = ", ".join(experiment.name for experiment in asked)
     if not found.rows and strict:
@@ -135,7 +136,7 @@ def _photo_plan(
         raise DataNotFoundError(f"Nothing of {names} can run here.\n{reasons}")
     for name, reason in found.missing.items():
         click.echo(f"Left out {name} ({names}): {reason}", err=True)
-    return photo_plan(TABLE6, found.rows, **options) if found.rows else None
+    return photo_plan(table, found.rows, **options) if found.rows else None
 
 
 def _write_confusions(

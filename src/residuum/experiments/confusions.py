@@ -19,6 +19,8 @@ import numpy as np
 
 import residuum.classifiers as classifiers
 from residuum.datasets import ImageSamples
+from residuum.errors import UsageError
+from residuum.experiments.photo_tables import PhotoTable
 from residuum.experiments.photos import PhotoPreparation
 from residuum.experiments.plans import Key, Plan
 from residuum.experiments.report import page
@@ -76,15 +78,18 @@ def write_confusions(
     data_home, cache_dir : path or None
         Data sets, and where features are kept.
     """
+    table = plan.table
+    if not isinstance(table, PhotoTable):
+        raise UsageError(f"Confusions are shown for sets of photographs. Got {table.name}.")
     cell = protocol = None
     for protocol in (name for name in PREFERRED if name in plan.protocols):
-        cell = read_cell(Key(plan.table.name, row, 0, protocol, "NRC").path(folder))
+        cell = read_cell(Key(table.name, row, 0, protocol, "NRC").path(folder))
         if cell is not None:
             break
     if cell is None:
         return []
     preparation = PhotoPreparation(
-        plan.table,  # type: ignore[arg-type]
+        table,
         seed=plan.seed,
         queries=plan.queries,
         data_home=data_home,
@@ -92,7 +97,7 @@ def write_confusions(
     )
     samples = preparation.samples(row)
     cases, pairs, n_wrong = _explained(preparation, row, cell)
-    title = f"{plan.table.row_title(row)}: what NRC took for something else"  # type: ignore[union-attr]
+    title = f"{table.row_title(row)}: what NRC took for something else"
     lead = (
         f"{n_wrong} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
         f"{protocol}, {_words(cell['parameters'])}). Examples, evenly spread over them, with the training "
@@ -126,7 +131,7 @@ def _explained(
 
 def _model(parameters: dict[str, Any]) -> Any:
     values = {name: np.inf if value == "inf" else value for name, value in parameters.items()}
-    return getattr(classifiers, values.pop("estimator"))(**values)
+    return getattr(classifiers, str(values.pop("estimator")))(**values)
 
 
 def _words(parameters: dict[str, Any]) -> str:
