@@ -438,7 +438,7 @@ def test_latex_escapes():
 @pytest.mark.parametrize(
     ("args", "word"),
     [
-        (["table9"], "table1"),
+        (["table99"], "table1"),
         (["table2", "--protocol", "mine"], "published"),
         (["table2", "--trials", "0"], "trials"),
         (["table2", "--seed", "-1"], "seed"),
