@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ _STYLE = """<style>
 .atoms { display: flex; flex-wrap: wrap; gap: .75rem; }
 .case figure { margin: 0; width: 10rem; }
 .case figcaption { display: block; font-size: .8rem; line-height: 1.3; margin: .3rem 0 0; }
+.case figcaption { overflow-wrap: anywhere; }
 .case img { width: 10rem; height: 7.5rem; object-fit: contain; background: var(--band); display: block; }
 .atoms figure { width: 8.5rem; }
 .atoms img { width: 8.5rem; height: 6.5rem; }
@@ -141,7 +143,8 @@ def _words(parameters: dict[str, Any]) -> str:
 
 
 def _name(samples: ImageSamples, label: int) -> str:
-    return samples.class_names[label].replace("_", " ")
+    numbered = samples.class_names[label].replace("_", " ")
+    return re.sub(r"^\d+\.(?=\S)", "", numbered)  # CUB writes 001.Black_footed_Albatross
 
 
 def _file(samples: ImageSamples, place: int) -> str:
@@ -211,7 +214,7 @@ def _markdown(title: str, lead: str, cases: list[Confusion], pairs: list[Any], s
     for case in cases:
         given = _name(samples, case.explanation.label)
         lines += ["", f"**{_file(samples, case.image)}**, a {_name(samples, case.truth)}, taken for {given}."]
-        lines += [f"{_residual_words(case, samples).capitalize()}.", ""]
+        lines += [f"R{_residual_words(case, samples)[1:]}.", ""]
         lines += ["| share | training image | class |", "|---:|---|---|"]
         for atom, place in zip(case.explanation.atoms, case.atoms):
             lines += [
