@@ -23,8 +23,9 @@ from residuum.experiments import protocol as protocols
 from residuum.experiments import tables
 from residuum.experiments.outcomes import read_folders
 from residuum.experiments.paper_report import accuracy_table, read_contents, results_page
+from residuum.experiments.plans import Clock, Key, plan
 from residuum.experiments.preparation import FEATURES, SPLITS, Preparation, Prepared
-from residuum.experiments.run import Clock, Key, plan, read_cell, run_plan
+from residuum.experiments.run import read_cell, run_plan
 from residuum.experiments.run_folder import SETTINGS, to_json, write_atomic
 from residuum.experiments.table import Table, latex
 from residuum.experiments.verdict import verdict
@@ -437,7 +438,7 @@ def test_latex_escapes():
 @pytest.mark.parametrize(
     ("args", "word"),
     [
-        (["table9"], "table1"),
+        (["table99"], "table1"),
         (["table2", "--protocol", "mine"], "published"),
         (["table2", "--trials", "0"], "trials"),
         (["table2", "--seed", "-1"], "seed"),

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from residuum.errors import InterruptedRunError
+
 # The extractors are imported inside the command: `residuum --help` must not wait for them.
 
 _SHOWN = 20
@@ -78,17 +80,22 @@ def features(
     if jobs == 0:
         raise click.BadParameter("must be -1 or a positive number, got 0.", param_hint="--jobs")
     started = time.perf_counter()
-    with _bars(quiet) as bars:
-        model = _built(extractor, weights, fetch_weights, device, jobs, bars)
-        report = extract_folder(
-            folder,
-            model,
-            out=out,
-            cache_dir=cache,
-            on_bad=on_bad,
-            n_jobs=jobs,
-            progress=lambda done, total: bars(extractor, done, total),
-        )
+    try:
+        with _bars(quiet) as bars:
+            model = _built(extractor, weights, fetch_weights, device, jobs, bars)
+            report = extract_folder(
+                folder,
+                model,
+                out=out,
+                cache_dir=cache,
+                on_bad=on_bad,
+                n_jobs=jobs,
+                progress=lambda done, total: bars(extractor, done, total),
+            )
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "The features computed so far are kept; the same command goes on from there."
+        ) from None
     seconds = time.perf_counter() - started
     if as_json:
         summary = {

@@ -14,8 +14,6 @@ import click
 
 from residuum.errors import InterruptedRunError
 
-NAMES = ("table1", "table2", "table3", "table4", "table5", "figure1", "figure2", "all")
-
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
@@ -33,6 +31,10 @@ NAMES = ("table1", "table2", "table3", "table4", "table5", "figure1", "figure2",
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/reproduce, or ...-quick]")
 @click.option("--data", metavar="FOLDER", help="Data home.  [default: $RESIDUUM_DATA, else the cache folder]")
+@click.option("--allow-subset", is_flag=True, help="Photographs: run a part of a data set, labelled as such.")
+@click.option(
+    "--confusions", is_flag=True, help="Photographs: also write pages of wrongly classified images."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of tables.")
 def reproduce(
     names: tuple[str, ...],
@@ -44,17 +46,23 @@ def reproduce(
     n_jobs: int | None,
     out: str | None,
     data: str | None,
+    allow_subset: bool,
+    confusions: bool,
     as_json: bool,
 ) -> None:
-    """Run the paper's experiments again: table1 to table5, figure1, figure2, or all.
+    """Run the paper's experiments again: table1 to table11, figure1, figure2, or all.
 
     Tables go to standard output with the paper's numbers beside ours. The run folder keeps one file for every
     finished result (raw predictions, parameters, seed, versions, machine), and report.md, report.tex and
     report.html. An interrupted run continues when the same command is given again.
+
+    Table 6 has six sets of photographs; tables 7 to 11 are its rows of one data set each, with the figures of
+    other systems that the paper quotes. Data sets and features that are not at hand are left out by name.
     """
     from residuum.experiments.extras import run_figure, run_speed
+    from residuum.experiments.plans import plan
     from residuum.experiments.protocol import choose_protocols
-    from residuum.experiments.run import plan, run_plan
+    from residuum.experiments.run import run_plan
     from residuum.experiments.run_folder import open_folder
     from residuum.experiments.tables import EXPERIMENTS, get_experiment
     from residuum.machine import limit_threads, machine_facts
@@ -67,6 +75,8 @@ def reproduce(
         for e in experiments
         if e.kind == "accuracy"
     }
+    options = {"trials": trials, "quick": quick, "protocols": protocols, "seed": seed}
+    photo_plan = _photo_plan(experiments, data, allow_subset, options, strict="all" not in names)
     extras: dict[str, Callable[..., Any]] = {"speed": run_speed, "figure": run_figure}
     folder = Path(out or f"residuum-runs/reproduce{'-quick' * quick}")
     with limit_threads(n_jobs):
@@ -74,7 +84,7 @@ def reproduce(
         folder = open_folder("reproduce", str(folder), {"command": "reproduce", "quick": quick, "seed": seed})
         common: dict[str, Any] = {"resume": resume, "data_home": data, "cache_dir": _cache_dir(data)}
         skipped = []
-        for experiment in experiments:
+        for experiment in (e for e in experiments if e.kind not in _PHOTOS):
             if "all" in names and _missing(experiment, data):
                 skipped.append(experiment.name)
                 continue
@@ -85,11 +95,59 @@ def reproduce(
                     extras[experiment.kind](
                         experiment, folder, machine, quick=quick, seed=seed, on_step=show, **common
                     )
+        if photo_plan is not None:
+            with _progress(folder) as show:
+                run_plan(photo_plan, folder, machine, on_step=show, **common)
+                if confusions:
+                    _write_confusions(photo_plan, folder, data, show)
     for name in skipped:
         click.echo(
             f"Left out {name}: its data set is not in the data home ('residuum data status').", err=True
         )
     _report(folder, wanted, protocols, as_json)
+
+
+_PHOTOS = ("photos", "quoted")
+
+
+def _photo_plan(
+    experiments: list[Any], data: str | None, allow_subset: bool, options: dict[str, Any], *, strict: bool
+) -> Any:
+    """The rows of photographs that were asked for and can run; what cannot is named on stderr.
+
+    None where nothing of the kind was asked for, or can run and need not (`strict`).
+    """
+    from residuum.errors import DataNotFoundError
+    from residuum.experiments.photos import available
+    from residuum.experiments.plans import photo_plan
+    from residuum.experiments.tables import EXPERIMENTS
+
+    asked = [experiment for experiment in experiments if experiment.kind in _PHOTOS]
+    if not asked:
+        return None
+    whole = any(experiment.kind == "photos" for experiment in asked)
+    datasets = {name for experiment in asked if experiment.kind == "quoted" for name in experiment.datasets}
+    table = EXPERIMENTS["table6"]
+    rows = [row for row in table.entries if whole or row.dataset in datasets]
+    found = available(rows, data, allow_subset=allow_subset)
+    names = ", ".join(experiment.name for experiment in asked)
+    if not found.rows and strict:
+        reasons = "\n".join(f"  {name}: {reason}" for name, reason in found.missing.items())
+        raise DataNotFoundError(f"Nothing of {names} can run here.\n{reasons}")
+    for name, reason in found.missing.items():
+        click.echo(f"Left out {name} ({names}): {reason}", err=True)
+    return photo_plan(table, found.rows, **options) if found.rows else None
+
+
+def _write_confusions(
+    plan: Any, folder: Path, data: str | None, show: Callable[[str, int, int, float | None], None]
+) -> None:
+    from residuum.experiments.confusions import write_confusions
+
+    for number, row in enumerate(plan.rows):
+        show(f"{row}: confusions", number, len(plan.rows), None)
+        for path in write_confusions(plan, row, folder, data_home=data, cache_dir=_cache_dir(data)):
+            click.echo(f"Wrote {path}", err=True)
 
 
 def _missing(experiment: Any, data: str | None) -> bool:

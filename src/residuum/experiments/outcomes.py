@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import binomtest, ttest_rel
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.experiments.photo_tables import PhotoTable
 from residuum.experiments.run import read_cell, trial_path
 from residuum.experiments.run_folder import CELLS, SETTINGS
 from residuum.experiments.tables import EXPERIMENTS, PaperTable
@@ -41,32 +42,42 @@ class Outcome:
         The chosen parameters of each trial.
     seconds : float
         Computing time of all cells.
+    notes : dict of row to tuple of str
+        What is known about the copy of the data that was used.
     """
 
-    table: PaperTable
+    table: PaperTable | PhotoTable
     protocol: str
-    rows: tuple[int, ...]
+    rows: tuple[Any, ...]
     methods: tuple[str, ...]
-    hits: dict[tuple[int, str], dict[int, np.ndarray]]
+    hits: dict[tuple[Any, str], dict[int, np.ndarray]]
     quick: bool
-    parameters: dict[tuple[int, str], list[dict[str, Any]]]
+    parameters: dict[tuple[Any, str], list[dict[str, Any]]]
     seconds: float
+    notes: dict[Any, tuple[str, ...]] = field(default_factory=dict)
 
-    def accuracies(self, row: int, method: str) -> dict[int, float]:
+    def only(self, rows: Iterable[Any]) -> Outcome:
+        """The same with some of its rows."""
+        kept = tuple(rows)
+        hits = {place: hit for place, hit in self.hits.items() if place[0] in kept}
+        present = {method for _, method in hits}
+        return replace(self, rows=kept, hits=hits, methods=tuple(m for m in self.methods if m in present))
+
+    def accuracies(self, row: Any, method: str) -> dict[int, float]:
         """Trial -> accuracy in per cent."""
         return {t: 100 * float(hit.mean()) for t, hit in sorted(self.hits.get((row, method), {}).items())}
 
-    def mean(self, row: int, method: str) -> float:
+    def mean(self, row: Any, method: str) -> float:
         """Mean accuracy over the trials in per cent; nan where there is no cell."""
         values = self.accuracies(row, method)
         return math.fsum(values.values()) / len(values) if values else MISSING
 
-    def deviation(self, row: int, method: str) -> float | None:
+    def deviation(self, row: Any, method: str) -> float | None:
         """Sample standard deviation over the trials; None for a single one."""
         values = list(self.accuracies(row, method).values())
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
-    def difference(self, row: int, method: str) -> float:
+    def difference(self, row: Any, method: str) -> float:
         """Ours minus the paper's, points; nan where either is missing."""
         paper = self.table.paper_value(method, row)
         return MISSING if paper is None else self.mean(row, method) - paper
@@ -76,7 +87,7 @@ class Outcome:
         """Largest number of trials of a cell."""
         return max(len(trials) for trials in self.hits.values())
 
-    def p_value(self, row: int, rival: str, method: str = "NRC") -> float:
+    def p_value(self, row: Any, rival: str, method: str = "NRC") -> float:
         """Two-sided paired test of equal accuracy; nan where either is missing.
 
         Over several trials, a paired t-test of the accuracies of the trials; for one trial, the exact test
@@ -98,14 +109,16 @@ class Outcome:
     @property
     def test_name(self) -> str:
         """Which of the two tests `p_value` is."""
-        return (
-            "paired t-test over the trials" if self.trials > 1 else "exact McNemar test on the test samples"
-        )
+        mcnemar = "exact McNemar test on the test samples"
+        if self.trials == 1:
+            return mcnemar
+        single = min(len(trials) for trials in self.hits.values()) == 1
+        return "paired t-test over the trials" + f", for a single trial the {mcnemar}" * single
 
 
 def read_folders(folders: Iterable[Path]) -> list[Outcome]:
     """Outcomes of all cells in the folders, in the order of the paper; a later folder replaces cells."""
-    cells: dict[tuple[str, str], dict[tuple[int, str, int], tuple[dict[str, Any], Path]]] = {}
+    cells: dict[tuple[str, str], dict[tuple[Any, str, int], tuple[dict[str, Any], Path]]] = {}
     for folder in map(Path, folders):
         if not (folder / SETTINGS).is_file():
             raise UsageError(
@@ -131,17 +144,20 @@ def _protocol_rank(protocol: str) -> int:
 
 
 def _outcome(
-    name: str, protocol: str, cells: dict[tuple[int, str, int], tuple[dict[str, Any], Path]]
+    name: str, protocol: str, cells: dict[tuple[Any, str, int], tuple[dict[str, Any], Path]]
 ) -> Outcome:
-    from residuum.experiments.protocol import PROTOCOLS
+    from residuum.experiments.protocol import methods_of
 
-    hits: dict[tuple[int, str], dict[int, np.ndarray]] = {}
-    parameters: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    table = EXPERIMENTS[name]
+    hits: dict[tuple[Any, str], dict[int, np.ndarray]] = {}
+    parameters: dict[tuple[Any, str], list[dict[str, Any]]] = {}
     labels: dict[Path, np.ndarray] = {}
+    notes: dict[Any, tuple[str, ...]] = {}
     for (row, method, trial), (cell, folder) in sorted(cells.items()):
         path = trial_path(folder, name, row, trial)
         if path not in labels:
-            labels[path] = _labels(path)
+            labels[path], told = _labels(path)
+            notes[row] = tuple(dict.fromkeys((*notes.get(row, ()), *told)))
         predictions = np.array(cell["predictions"])
         if len(predictions) != len(labels[path]):
             raise DataFormatError(
@@ -153,20 +169,24 @@ def _outcome(
     if len({cell["recipe"]["quick"] for cell, _ in cells.values()}) > 1:
         raise UsageError(f"The folders hold quick and whole results of {name}. Pass one kind only.")
     present = {method for _, method in hits}
+    rows = {row for row, _ in hits}
+    photos = isinstance(table, PhotoTable)
     return Outcome(
-        EXPERIMENTS[name],
+        table,
         protocol,
-        tuple(sorted({row for row, _ in hits})),
-        tuple(m for m in PROTOCOLS[protocol].methods if m in present),
+        tuple(row for row in table.rows if row in rows) if photos else tuple(sorted(rows)),
+        tuple(m for m in methods_of(table, protocol) if m in present),
         hits,
         any(cell["recipe"]["quick"] for cell, _ in cells.values()),
         parameters,
         sum(cell["seconds"] for cell, _ in cells.values()),
+        notes,
     )
 
 
-def _labels(path: Path) -> np.ndarray:
+def _labels(path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
     try:
-        return np.array(json.loads(path.read_text(encoding="utf-8"))["labels"])
+        trial = json.loads(path.read_text(encoding="utf-8"))
+        return np.array(trial["labels"]), tuple(trial.get("notes", ()))
     except (OSError, ValueError, KeyError) as error:
         raise DataFormatError(f"The labels of a trial cannot be read from {path}. Run it again.") from error

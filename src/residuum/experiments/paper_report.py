@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from residuum.experiments.accuracy import accuracy_table, parameter_table, parts_of, quoted_table
 from residuum.experiments.extras import read_extra
 from residuum.experiments.outcomes import LEVEL, Outcome, read_folders
+from residuum.experiments.photo_tables import PhotoTable, QuotedTable
 from residuum.experiments.plots import accuracy_figure, coefficient_figure, convergence_figure
 from residuum.experiments.protocol import PROTOCOLS
 from residuum.experiments.run_folder import write_atomic
@@ -43,86 +45,6 @@ def read_contents(folders: Iterable[Path]) -> Contents:
             if found is not None:
                 extras[name] = found
     return Contents(outcomes, extras)
-
-
-def accuracy_table(outcome: Outcome) -> Table:
-    """Paper, ours, difference and p-value against NRC for each row, as the paper lays its tables out."""
-    table, protocol = outcome.table, PROTOCOLS[outcome.protocol]
-    rows: list[tuple[str, ...]] = []
-    best = set()
-    for row in outcome.rows:
-        means = {m: outcome.mean(row, m) for m in outcome.methods}
-        highest = max(round(v, 1) for v in means.values() if not math.isnan(v))
-        head = f"{table.row_name} = {row}"
-        rows.append((f"{head}, paper", *(_number(table.paper_value(m, row)) for m in means)))
-        best |= {(len(rows), j) for j, v in enumerate(means.values(), start=1) if round(v, 1) == highest}
-        rows.append((f"{head}, ours", *(_ours(outcome, row, m) for m in means)))
-        rows.append((f"{head}, difference", *(_signed(outcome.difference(row, m)) for m in means)))
-        rows.append((f"{head}, p against NRC", *(_p(outcome, row, m) for m in means)))
-    title = f"{table.name.capitalize()}: {table.title} ({outcome.protocol})"
-    return Table(title, ("", *outcome.methods), tuple(rows), frozenset(best), _notes(outcome, protocol.title))
-
-
-def _notes(outcome: Outcome, protocol_title: str) -> tuple[str, ...]:
-    trials = outcome.trials
-    spread = f"mean ± standard deviation over {trials} trials" if trials > 1 else "one trial"
-    notes = [
-        f"Protocol {outcome.protocol}: {protocol_title}.",
-        f"Accuracy in per cent, {spread}; best of ours in bold. p: {outcome.test_name} between NRC and the "
-        "method of the column, two-sided, not corrected for the number of comparisons.",
-        *outcome.table.notes,
-    ]
-    if outcome.quick:
-        notes.insert(0, "QUICK RUN: fewer trials, rows or queries than the paper; not a reproduction.")
-    return tuple(notes)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.1f}"
-
-
-def _signed(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:+.1f}".replace("-", "−")
-
-
-def _ours(outcome: Outcome, row: int, method: str) -> str:
-    deviation = outcome.deviation(row, method)
-    return _number(outcome.mean(row, method)) + ("" if deviation is None else f" ± {deviation:.1f}")
-
-
-def _p(outcome: Outcome, row: int, method: str) -> str:
-    p = outcome.p_value(row, method) if method != "NRC" else math.nan
-    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def parameter_table(outcome: Outcome) -> Table:
-    """The parameters chosen most often, per row and method."""
-    rows = tuple(
-        (f"{outcome.table.row_name} = {row}, {method}", _chosen(outcome.parameters[row, method]))
-        for row in outcome.rows
-        for method in outcome.methods
-        if (row, method) in outcome.parameters
-    )
-    return Table(f"Chosen parameters ({outcome.protocol})", ("", "most frequent, of the trials"), rows)
-
-
-_DULL = frozenset({"estimator", "tol", "n_jobs", "positive", "per_class", "subspace_l2"})
-_LINEAR = ("LinearSVC", "LogisticRegression")
-
-
-def _chosen(parameters: list[dict[str, Any]]) -> str:
-    texts = []
-    for values in parameters:
-        if values["estimator"] in _LINEAR:
-            values = {"C": values["C"]}
-        elif values.get("solver") == "exact":
-            values = {"solver": "exact", "rule": values["rule"]}
-        kept = {k: v for k, v in values.items() if k not in _DULL and v not in (None, "admm")}
-        texts.append(
-            ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in kept.items())
-        )
-    top = max(dict.fromkeys(texts), key=texts.count)
-    return top if len(texts) == 1 else f"{top} ({texts.count(top)} of {len(texts)})"
 
 
 def speed_table(extra: dict[str, Any]) -> Table:
@@ -159,15 +81,39 @@ def speed_table(extra: dict[str, Any]) -> Table:
 
 
 def tables_of(contents: Contents, names: Iterable[str], protocols: Iterable[str]) -> list[Table]:
-    """The tables asked for, in the order of the paper."""
-    wanted, kinds = set(names), set(protocols)
-    found = [accuracy_table(o) for o in contents.outcomes if o.table.name in wanted and o.protocol in kinds]
-    return found + [speed_table(e) for n, e in contents.extras.items() if n in wanted and "cells" in e]
+    """The tables asked for, in the order of the paper; what is quoted comes last."""
+    wanted = set(names)
+    found = [
+        accuracy_table(part)
+        for outcome in _chosen_outcomes(contents, wanted, set(protocols))
+        for part in parts_of(outcome)
+    ]
+    found += [speed_table(e) for n, e in contents.extras.items() if n in wanted and "cells" in e]
+    return found + [quoted_table(table) for table in _quoted(wanted)]
+
+
+def _quoted(names: Iterable[str]) -> list[QuotedTable]:
+    return [e for n, e in EXPERIMENTS.items() if n in names and isinstance(e, QuotedTable)]
+
+
+def _chosen_outcomes(contents: Contents, names: set[str], protocols: set[str]) -> list[Outcome]:
+    """Outcomes of the tables asked for; a table that quotes asks for the rows of its data sets."""
+    datasets = {dataset for table in _quoted(names) for dataset in table.datasets}
+    chosen = []
+    for outcome in contents.outcomes:
+        if outcome.protocol not in protocols:
+            continue
+        if outcome.table.name in names:
+            chosen.append(outcome)
+        elif isinstance(outcome.table, PhotoTable):
+            rows = [row for row in outcome.rows if outcome.table.row(row).dataset in datasets]
+            chosen += [outcome.only(rows)] if rows else []
+    return chosen
 
 
 def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) -> dict[str, Any]:
     """The same as plain JSON, without the raw predictions."""
-    wanted, kinds = set(names), set(protocols)
+    wanted = set(names)
     tables = [
         {
             "table": o.table.name,
@@ -177,6 +123,7 @@ def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) 
             "cells": [
                 {
                     "row": row,
+                    "subset": isinstance(o.table, PhotoTable) and o.table.row(row).subset,
                     "method": method,
                     "paper": o.table.paper_value(method, row),
                     "ours": o.mean(row, method),
@@ -189,15 +136,15 @@ def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) 
                 if (row, method) in o.hits
             ],
         }
-        for o in contents.outcomes
-        if o.table.name in wanted and o.protocol in kinds
+        for o in _chosen_outcomes(contents, wanted, set(protocols))
     ]
     speeds = [
         {"table": name, "seconds_per_query": {m: min(c["seconds"]) for m, c in extra["cells"].items()}}
         for name, extra in contents.extras.items()
         if name in wanted and "cells" in extra
     ]
-    return {"tables": tables, "speed": speeds}
+    quoted = [{"table": q.name, "quoted_from_the_paper": q.quoted} for q in _quoted(wanted)]
+    return {"tables": tables, "speed": speeds, "quoted": quoted}
 
 
 def _json_number(value: float) -> float | None:
@@ -207,12 +154,19 @@ def _json_number(value: float) -> float | None:
 def write_reports(folder: Path) -> Contents:
     """report.md, report.tex and report.html of everything the folder holds."""
     contents = read_contents([folder])
-    names, protocols = list(EXPERIMENTS), list(PROTOCOLS)
-    tables = tables_of(contents, names, protocols)
+    names = [name for name in EXPERIMENTS if name not in {q.name for q in _quoted(EXPERIMENTS)}]
+    tables = tables_of(contents, names, list(PROTOCOLS)) + _quotations(contents)
     write_atomic(folder / "report.md", results_page(contents))
     write_atomic(folder / "report.tex", "% needs the package booktabs\n" + "\n".join(map(latex, tables)))
     write_atomic(folder / "report.html", html_page(contents))
     return contents
+
+
+def _quotations(contents: Contents) -> list[Table]:
+    """Quoted tables of the data sets that were run."""
+    photos = [(o.table, o.rows) for o in contents.outcomes if isinstance(o.table, PhotoTable)]
+    run = {table.row(row).dataset for table, rows in photos for row in rows}
+    return [quoted_table(q) for q in _quoted(EXPERIMENTS) if run & set(q.datasets)]
 
 
 def results_page(contents: Contents) -> str:
@@ -224,10 +178,12 @@ def results_page(contents: Contents) -> str:
     )
     lines += ["## The answer", ""]
     lines += [line for text in verdict(contents.outcomes) for line in (f"- {text}",)]
-    for outcome in contents.outcomes:
+    for outcome in (part for whole in contents.outcomes for part in parts_of(whole)):
         lines += ["", markdown(accuracy_table(outcome), level=2).rstrip(), ""]
         lines += ["<details><summary>Chosen parameters</summary>", ""]
         lines += [markdown(parameter_table(outcome), level=3).rstrip(), "", "</details>"]
+    for table in _quotations(contents):
+        lines += ["", markdown(table, level=2).rstrip()]
     for extra in contents.extras.values():
         if "cells" in extra:
             lines += ["", markdown(speed_table(extra), level=2).rstrip()]
@@ -263,8 +219,10 @@ def html_page(contents: Contents) -> str:
     """One file that asks nothing of the network: answer, tables, plots, figures."""
     body = ["<h2>The answer</h2>", "<ul>"]
     body += [f"<li>{html.escape(text)}</li>" for text in verdict(contents.outcomes)] + ["</ul>"]
-    for outcome in contents.outcomes:
+    for outcome in (part for whole in contents.outcomes for part in parts_of(whole)):
         body += _section(accuracy_table(outcome), _curves(outcome), parameter_table(outcome))
+    for table in _quotations(contents):
+        body += _section(table, "", None)
     for extra in contents.extras.values():
         if "cells" in extra:
             body += _section(speed_table(extra), "", None)
@@ -295,19 +253,19 @@ def _section(table: Table, figure: str, parameters: Table | None) -> list[str]:
 
 
 def _curves(outcome: Outcome) -> str:
-    rows = list(outcome.rows)
+    table, rows = outcome.table, list(outcome.rows)
+    if isinstance(table, PhotoTable):  # its rows are not points of one axis
+        return ""
     curves = {
         method: {
             "ours": [_json_number(outcome.mean(row, method)) for row in rows],
             "deviation": [outcome.deviation(row, method) for row in rows],
-            "paper": [outcome.table.paper_value(method, row) for row in rows]
-            if method in outcome.table.paper
-            else None,
+            "paper": [table.paper_value(method, row) for row in rows] if method in table.paper else None,
         }
         for method in outcome.methods
     }
-    name = f"{outcome.table.name}-{outcome.protocol}"
-    return accuracy_figure(name, ROW_NAMES[outcome.table.row_name], rows, curves)
+    name = f"{table.name}-{outcome.protocol}"
+    return accuracy_figure(name, ROW_NAMES[table.row_name], rows, curves)
 
 
 __all__ = ["LEVEL", "Contents", "numbers", "read_contents", "results_page", "tables_of", "write_reports"]

@@ -41,6 +41,14 @@ def random_of_training(samples: Samples, per_class: int, seed: int, trial: int) 
     return Split(chosen, np.arange(n_train, len(samples.labels)))
 
 
+def thinned(parts: Split, queries: int | None) -> Split:
+    """At most `queries` test samples, evenly spread over the test part; None is all."""
+    if queries is None or queries >= len(parts.test):
+        return parts
+    chosen = np.linspace(0, len(parts.test) - 1, queries).round().astype(np.int64)
+    return Split(parts.train, parts.test[chosen])
+
+
 SPLITS: dict[str, Callable[..., Split]] = {
     "official": official,
     "random_rest": random_rest,
@@ -118,10 +126,11 @@ class Preparation:
     def split(self, row: int, trial: int) -> Split:
         """Indices of the training and test samples."""
         parts = SPLITS[self.table.split](self.samples, self.table.per_class(row), self.seed, trial)
-        if self.queries is None or self.queries >= len(parts.test):
-            return parts
-        chosen = np.linspace(0, len(parts.test) - 1, self.queries).round().astype(np.int64)
-        return Split(parts.train, parts.test[chosen])
+        return thinned(parts, self.queries)
+
+    def about(self, row: int, trial: int) -> tuple[str, tuple[str, ...]]:
+        """Where the data come from, and what a reader of results must know."""
+        return self.samples.source, self.samples.notes
 
     def features(self, row: int, trial: int) -> Prepared:
         """Features after PCA, with unit norm."""

@@ -26,6 +26,7 @@ from sklearn.pipeline import Pipeline
 
 from residuum.errors import UsageError
 from residuum.experiments.linear import LinearSearch, softmax, svm
+from residuum.experiments.photo_tables import PhotoTable
 from residuum.experiments.preparation import Prepared
 from residuum.experiments.tables import METHODS, PaperTable
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
@@ -144,9 +145,14 @@ def choose_protocols(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def grid(table: PaperTable, protocol: str, method: str, n_train: int) -> Grid:
+def methods_of(table: PaperTable | PhotoTable, protocol: str) -> tuple[str, ...]:
+    """Columns of a table under a protocol, in order."""
+    return (*table.extra_methods, *PROTOCOLS[protocol].methods)
+
+
+def grid(table: PaperTable | PhotoTable, protocol: str, method: str, n_train: int) -> Grid:
     """Parameters of the search: those of the protocol, and where the table has its own, those."""
-    common = PROTOCOLS[protocol].grids(n_train)[method]
+    common = PROTOCOLS[protocol].grids(n_train).get(method, {})
     return {**common, **table.grids.get(protocol, {}).get(method, {})}
 
 

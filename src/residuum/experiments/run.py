@@ -8,131 +8,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from residuum.errors import UsageError
+from residuum.experiments.photo_tables import PhotoTable
+from residuum.experiments.photos import PhotoPreparation
+from residuum.experiments.plans import Clock, Key, Plan
 from residuum.experiments.preparation import Preparation, Prepared
 from residuum.experiments.protocol import PROTOCOLS, Answer, answer, grid
-from residuum.experiments.run_folder import CELLS, plain, to_json, write_atomic
-from residuum.experiments.tables import PaperTable
+from residuum.experiments.run_folder import plain, to_json, write_atomic
 
 FORMAT = "residuum cell 1"
 TRIALS = "trials"
-
-# How long a cell takes beside the others of its row, for the first estimate of the time left; measured times
-# replace it as soon as there are any.
-COSTS = {"NSC": 2.0, "SVM": 4.0, "SRC": 8.0, "CROC": 3.0, "ProCRC": 6.0, "NRC": 8.0, "SoftNRC": 15.0}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to run of one table."""
-
-    table: PaperTable
-    rows: tuple[int, ...]
-    trials: int
-    protocols: tuple[str, ...]
-    seed: int = 0
-    queries: int | None = None
-    validation: int | None = None
-    quick: bool = False
-    methods: tuple[str, ...] | None = None
-
-    def keys(self) -> Iterator[Key]:
-        """Every cell, trial by trial, so that an interrupted run has whole trials."""
-        for trial in range(self.trials):
-            for row in self.rows:
-                for protocol in self.protocols:
-                    for method in PROTOCOLS[protocol].methods:
-                        if self.methods is None or method in self.methods:
-                            yield Key(self.table.name, row, trial, protocol, method)
-
-
-@dataclass(frozen=True)
-class Key:
-    """Which cell."""
-
-    table: str
-    row: int
-    trial: int
-    protocol: str
-    method: str
-
-    def path(self, folder: Path) -> Path:
-        """The file of this cell."""
-        name = f"trial-{self.trial:03d}-{self.protocol}-{self.method}.json"
-        return folder / CELLS / self.table / str(self.row) / name
-
-    def __str__(self) -> str:
-        return f"{self.table} {self.row} trial {self.trial + 1}: {self.method}, {self.protocol}"
-
-
-def plan(
-    table: PaperTable,
-    *,
-    trials: int | None = None,
-    quick: bool = False,
-    protocols: tuple[str, ...] = tuple(PROTOCOLS),
-    seed: int = 0,
-) -> Plan:
-    """The rows, trials and queries of a whole or a quick run."""
-    most = table.trials if table.split == "official" else 1000
-    if trials is not None and not 1 <= trials <= 1000:
-        raise UsageError(f"trials must be from 1 to 1000. Got {trials}.")
-    if not 0 <= seed < 2**32:
-        raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {seed}.")
-    small = table.quick
-    return Plan(
-        table,
-        (small.rows or table.rows) if quick else table.rows,
-        min(most, trials or (small.trials if quick else table.trials)),
-        protocols,
-        seed,
-        small.queries if quick else None,
-        (small.validation or table.validation) if quick else table.validation,
-        quick,
-    )
-
-
-@dataclass
-class Clock:
-    """Seconds left, from the measured times of like cells, or else in proportion to `COSTS`."""
-
-    pending: list[Key]
-    seconds: dict[tuple[Any, ...], list[float]] = field(default_factory=dict)
-    _spent: float = 0.0
-    _guessed: float = 0.0
-
-    @staticmethod
-    def _like(key: Key) -> tuple[Any, ...]:
-        return (key.table, key.row, key.protocol, key.method)
-
-    def guess(self, key: Key) -> float:
-        """Relative cost of a cell."""
-        return COSTS.get(key.method, 1.0) * key.row
-
-    def done(self, key: Key, seconds: float) -> None:
-        """A cell is finished."""
-        self.seconds.setdefault(self._like(key), []).append(seconds)
-        self._spent += seconds
-        self._guessed += self.guess(key)
-        self.pending.remove(key)
-
-    def left(self) -> float | None:
-        """Seconds left; None before anything was measured."""
-        if not self._guessed:
-            return None
-        rate = self._spent / self._guessed
-        total = 0.0
-        for key in self.pending:
-            like = self.seconds.get(self._like(key))
-            total += sum(like) / len(like) if like else rate * self.guess(key)
-        return total
-
 
 OnStep = Callable[[str, int, int, float | None], None]
 
@@ -166,7 +56,7 @@ def run_plan(
     """
     keys = list(plan.keys())
     clock = Clock(list(keys))
-    preparation: Preparation | None = None
+    preparation: Preparation | PhotoPreparation | None = None
     held: tuple[tuple[int, int], Prepared] | None = None
     answers: dict[str, tuple[Answer, float, float]] = {}
     computed = 0
@@ -179,14 +69,11 @@ def run_plan(
             continue
         on_step(str(key), len(keys) - len(clock.pending), len(keys), clock.left())
         if preparation is None:
-            preparation = Preparation(
-                plan.table,
-                plan.rows,
-                seed=plan.seed,
-                queries=plan.queries,
-                data_home=data_home,
-                cache_dir=cache_dir,
-            )
+
+            def tell(text: str) -> None:
+                on_step(text, len(keys) - len(clock.pending), len(keys), clock.left())
+
+            preparation = _preparation(plan, data_home, cache_dir, tell)
         if held is None or held[0] != (key.row, key.trial):
             held, answers = ((key.row, key.trial), preparation.features(key.row, key.trial)), {}
             _write_trial(folder, plan, key, preparation, held[1])
@@ -214,20 +101,50 @@ def run_plan(
     return computed
 
 
+def _preparation(
+    plan: Plan, data_home: str | None, cache_dir: Path | None, tell: Callable[[str], None]
+) -> Preparation | PhotoPreparation:
+    common: dict[str, Any] = {
+        "seed": plan.seed,
+        "queries": plan.queries,
+        "data_home": data_home,
+        "cache_dir": cache_dir,
+    }
+    if isinstance(plan.table, PhotoTable):
+        return PhotoPreparation(plan.table, on_images=tell, **common)
+    return Preparation(plan.table, plan.rows, **common)
+
+
+def _setting(plan: Plan, row: Any) -> dict[str, Any]:
+    table = plan.table
+    if isinstance(table, PhotoTable):
+        entry = table.row(row)
+        return {
+            "dataset": entry.dataset,
+            "subset": entry.subset,
+            "listing": plan.listings.get(row),
+            "split": "official" if entry.per_class is None else "random",
+            "per_class": entry.per_class,
+            "features": entry.features,
+        }
+    return {
+        "dataset": table.dataset,
+        "image_shape": table.image_shape,
+        "split": table.split,
+        "per_class": table.per_class(row),
+        "features": table.features,
+        "dimension": table.dimension(row),
+    }
+
+
 def _recipe(plan: Plan, key: Key) -> dict[str, Any]:
     """Everything that decides a cell, as plain JSON; a cell is only kept under an equal recipe."""
     table = plan.table
-    per_class = table.per_class(key.row)
     return plain(
         {
             **asdict(key),
             "seed": [plan.seed, key.trial],
-            "dataset": table.dataset,
-            "image_shape": table.image_shape,
-            "split": table.split,
-            "per_class": per_class,
-            "features": table.features,
-            "dimension": table.dimension(key.row),
+            **_setting(plan, key.row),
             "queries": plan.queries,
             "quick": plan.quick,
             "chosen_on": "test samples" if PROTOCOLS[key.protocol].on_test else "training samples",
@@ -261,22 +178,23 @@ def _write_cell(
     write_atomic(path, to_json(cell))
 
 
-def trial_path(folder: Path, table: str, row: int, trial: int) -> Path:
+def trial_path(folder: Path, table: str, row: Any, trial: int) -> Path:
     """The file with the split and the labels of a trial."""
     return folder / TRIALS / table / f"{row}-{trial:03d}.json"
 
 
-def _write_trial(folder: Path, plan: Plan, key: Key, preparation: Preparation, data: Prepared) -> None:
+def _write_trial(folder: Path, plan: Plan, key: Key, preparation: Any, data: Prepared) -> None:
     path = trial_path(folder, key.table, key.row, key.trial)
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = preparation.split(key.row, key.trial)
+    source, notes = preparation.about(key.row, key.trial)
     content = {
         "table": key.table,
         "row": key.row,
         "trial": key.trial,
         "seed": [plan.seed, key.trial],
-        "source": preparation.samples.source,
-        "notes": list(preparation.samples.notes),
+        "source": source,
+        "notes": list(notes),
         "train": parts.train,
         "test": parts.test,
         "labels": data.test_labels,

@@ -1,7 +1,7 @@
 """The paper's tables and figures as data: one entry each, with the numbers the paper prints.
 
 To add a table: one `PaperTable` here and one line in `EXPERIMENTS`. Splits and features are named in
-`preparation.py`, protocols in `protocol.py`.
+`preparation.py`, protocols in `protocol.py`. Tables of photographs are in `photo_tables.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from residuum.errors import UsageError
+from residuum.experiments.photo_tables import PHOTO_TABLES
 
 METHODS = ("NSC", "SVM", "SRC", "CRC", "CROC", "ProCRC", "NRC")
 
@@ -64,6 +65,8 @@ class PaperTable:
         What ``--quick`` leaves.
     notes : tuple of str
         Lines under the table.
+    extra_methods : tuple of str
+        Methods beside those of the protocols.
     """
 
     name: str
@@ -81,7 +84,12 @@ class PaperTable:
     grids: Mapping[str, Mapping[str, Grid]] = field(default_factory=dict)
     quick: Quick = Quick()
     notes: tuple[str, ...] = ()
+    extra_methods: tuple[str, ...] = ()
     kind: str = "accuracy"
+
+    def row_title(self, row: int) -> str:
+        """How a row is called in a report."""
+        return f"{self.row_name} = {row}"
 
     def dimension(self, row: int) -> int | None:
         """Number of features after PCA."""
@@ -310,7 +318,7 @@ FIGURE2 = PaperFigure(
 )
 
 EXPERIMENTS: dict[str, Any] = {
-    entry.name: entry for entry in (TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, FIGURE1, FIGURE2)
+    entry.name: entry for entry in (TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, *PHOTO_TABLES, FIGURE1, FIGURE2)
 }
 
 

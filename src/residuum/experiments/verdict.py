@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from residuum.experiments.outcomes import LEVEL, Outcome
+from residuum.experiments.photo_tables import PhotoTable
 
 FAMILIES = {
     "sparse": ("SRC",),
@@ -23,6 +24,8 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
         said.append(
             "Some of this comes from a quick run, with less data than the paper: read it as a first look."
         )
+    if any(isinstance(o.table, PhotoTable) and o.table.row(r).subset for o in outcomes for r in o.rows):
+        said.append("Some rows come from a part of a data set: they say nothing about the paper's numbers.")
     for protocol in dict.fromkeys(outcome.protocol for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.protocol == protocol]
         said.append(_winners(protocol, own))
@@ -88,7 +91,7 @@ def _closeness(outcomes: list[Outcome]) -> str:
     gaps = [
         (
             outcome.difference(row, method),
-            f"{method} at {outcome.table.row_name} = {row} of {outcome.table.name}",
+            f"{method} at {outcome.table.row_title(row)} of {outcome.table.name}",
         )
         for outcome in outcomes
         for row in outcome.rows

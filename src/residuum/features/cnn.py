@@ -124,7 +124,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         torch = load_torch()
         if isinstance(self.network, str):
             spec = NETWORKS[self.network]
-            path = Path(self.weights) if self.weights is not None else spec.find_weights()
+            path = Path(self.weights) if self.weights is not None else spec.find_weights(None)
             self.weights_sha256_ = checked_weights(path)
             self.model_ = spec.build(path).to(self.device, memory_format=torch.channels_last)
             self._n_features_out = spec.n_features

@@ -1,0 +1,301 @@
+"""Tables 6 to 11: declarations, from a data set of photographs to a report, subsets, what is missing."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from residuum import CRC, NRC, NSC, SRC
+from residuum.cli import main
+from residuum.datasets import DATASETS, Expected
+from residuum.experiments import photo_tables, protocol, tables
+from residuum.experiments.photos import PhotoPreparation, available, spanned
+from residuum.experiments.plans import photo_plan
+from residuum.features import EXTRACTORS, BowSift
+from residuum.features.listed import extract_list
+
+Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("cv2")
+
+CLASSES, EACH = 4, {"trnid": 5, "valid": 3, "tstid": 6}
+
+
+def texture(rng, label):
+    """A small photograph: waves whose direction depends on the class, and noise."""
+    y, x = np.mgrid[:72, :64]
+    angle = np.pi * label / CLASSES + rng.normal(scale=0.05)
+    wave = 90 * np.sin((x * np.cos(angle) + y * np.sin(angle)) / 2.5 + rng.uniform(0, 6))
+    grey = np.clip(128 + wave + rng.normal(scale=15, size=wave.shape), 0, 255)
+    return Image.fromarray(np.dstack([grey, grey * 0.9, grey * 0.8]).astype(np.uint8))
+
+
+def write_flowers(home: Path) -> Path:
+    """The owner's layout: jpg/image_00001.jpg ..., imagelabels.mat and setid.mat with rows of numbers."""
+    folder = home / "flowers102"
+    (folder / "jpg").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    per_class = sum(EACH.values())
+    labels = rng.permutation(np.repeat(np.arange(1, CLASSES + 1), per_class))
+    parts: dict[str, list[int]] = {name: [] for name in EACH}
+    for label in range(1, CLASSES + 1):
+        numbers = iter(rng.permutation(np.flatnonzero(labels == label) + 1).tolist())
+        for name, count in EACH.items():
+            parts[name] += [next(numbers) for _ in range(count)]
+    for number, label in enumerate(labels, 1):
+        texture(rng, int(label)).save(folder / "jpg" / f"image_{number:05d}.jpg", quality=90)
+    savemat(folder / "imagelabels.mat", {"labels": labels[None].astype(np.uint8)})
+    sets = {name: np.array(values, dtype=np.uint16)[None] for name, values in parts.items()}
+    savemat(folder / "setid.mat", sets)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Table 6 with tiny grids, without the network of ours; Flowers with the counts of `write_flowers`."""
+    one = {
+        "softmax": {"Cs": (1.0,)},
+        "SVM": {"Cs": (1.0,)},
+        "NSC": {"l2s": (0.1,)},
+        "SRC": {"l1s": (0.1,)},
+        "CRC": {"l2s": (0.1,)},
+        "CROC": {"l2s": (0.1,), "weights": (0.5,)},
+        "ProCRC": {"gammas": (0.1,), "l2s": (0.1,)},
+        "NRC": {"rhos": (1.0, 0.1), "max_iters": (5,)},
+    }
+    entries = tuple(r for r in photo_tables.TABLE6.entries if r.features != "efficientnet_lite0")
+    table = replace(
+        photo_tables.TABLE6, entries=entries, grids={"published": one, "authors": one}, quick_queries=8
+    )
+    monkeypatch.setitem(tables.EXPERIMENTS, "table6", table)
+    parts = tuple(zip(("train", "val", "test"), (CLASSES * n for n in EACH.values())))
+    expected = Expected(CLASSES, n_samples=(CLASSES * sum(EACH.values()),), parts=parts)
+    monkeypatch.setitem(DATASETS, "flowers102", replace(DATASETS["flowers102"], expected=expected))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("template")
+    write_flowers(home)
+    return home
+
+
+@pytest.fixture
+def home(template, tmp_path) -> Path:
+    """A data home that a test may damage; features computed by an earlier test are in its cache."""
+    import shutil
+
+    return Path(shutil.copytree(template, tmp_path / "home"))
+
+
+def run(*args) -> int:
+    return main(["reproduce", *map(str, args)])
+
+
+# Declarations
+
+
+def test_rows_name_what_exists():
+    for row in photo_tables.TABLE6.entries:
+        assert row.dataset in DATASETS
+        assert row.features in EXTRACTORS
+        assert set(row.paper) == (
+            set() if row.features in photo_tables.ADDED else {*tables.METHODS, "softmax"} - {"SVM"}
+        )
+    for name in protocol.PROTOCOLS:
+        for method in protocol.methods_of(photo_tables.TABLE6, name):
+            protocol.SEARCHES[method](**protocol.grid(photo_tables.TABLE6, name, method, 700))
+
+
+def test_the_papers_numbers_are_as_printed():
+    value = photo_tables.TABLE6.paper_value
+    assert value("NRC", "flowers102-bow_sift") == 54.4
+    assert value("softmax", "stanford40-vgg19") == 77.2
+    assert value("CROC", "cars-vgg16") == 90.3
+    assert value("SRC", "cub200-bow_sift") == 7.7
+    assert value("SVM", "cub200-bow_sift") is None
+    assert value("NRC", "cub200-efficientnet_lite0") is None
+    assert value("NRC", "cub200_subset-bow_sift") is None
+    quoted = {t.name: t for t in photo_tables.PHOTO_TABLES if t.kind == "quoted"}
+    assert list(quoted) == ["table7", "table8", "table9", "table10", "table11"]
+    assert quoted["table8"].quoted["caltech256"]["SJFT"] == 83.8
+    assert quoted["table11"].quoted["aircraft"]["Symbiotic"] == 72.5
+    for table in quoted.values():
+        for dataset in table.datasets:
+            vgg = [r for r in photo_tables.TABLE6.entries if r.dataset == dataset and "vgg" in r.features]
+            assert table.paper[dataset] == vgg[0].paper["NRC"]
+
+
+def test_only_random_splits_have_several_trials():
+    plan = photo_plan(photo_tables.TABLE6, {"caltech256-bow_sift": "", "cub200-bow_sift": ""})
+    trials = {row: {key.trial for key in plan.keys() if key.row == row} for row in plan.rows}  # noqa: SIM118
+    assert trials == {"caltech256-bow_sift": set(range(10)), "cub200-bow_sift": {0}}
+
+
+# From the owner's files to a report
+
+
+def test_flowers_end_to_end(template, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run("table10", "--protocol", "published", "--data", template, "--out", out, "--confusions") == 0
+    said = capsys.readouterr()
+    assert "Left out vgg19" in said.err
+    assert "fetch_weights" in said.err
+    ours, quoted = said.out.split("QUOTED")
+    assert "Flowers 102, BOW-SIFT, paper" in ours
+    assert "54.4" in ours
+    assert "trnid and valid train together" in ours
+    assert "BiCoS" not in ours
+    assert "BiCoS" in quoted
+    assert "nothing in this table was run here" in quoted
+    cells = sorted((out / "cells/table6/flowers102-bow_sift").iterdir())
+    assert len(cells) == 8
+    cell = json.loads((out / "cells/table6/flowers102-bow_sift/trial-000-published-NRC.json").read_text())
+    assert cell["n_train"] == CLASSES * 8
+    trial = json.loads((out / "trials/table6/flowers102-bow_sift-000.json").read_text())
+    assert np.mean(np.array(cell["predictions"]) == trial["labels"]) > 0.8
+    assert not {*trial["train"]} & {*trial["test"]}
+    page = (out / "confusions-flowers102-bow_sift.html").read_text()
+    assert "NRC" in page
+    assert "Table10" in (out / "report.md").read_text()
+    assert "Quoted" in (out / "report.html").read_text()
+
+
+def test_the_second_run_extracts_nothing(template, tmp_path, monkeypatch, capsys):
+    args = ("table10", "--protocol", "published", "--quick", "--data", template)
+    assert run(*args, "--out", tmp_path / "a") == 0
+
+    def refuse(*_):
+        raise AssertionError("features were computed again")
+
+    monkeypatch.setattr(BowSift, "transform", refuse)
+    monkeypatch.setattr(BowSift, "fit", refuse)
+    assert run(*args, "--out", tmp_path / "b") == 0
+    assert "QUICK RUN" in capsys.readouterr().out
+
+
+def test_the_codebook_sees_training_images_only(template, monkeypatch, tmp_path):
+    seen = []
+    fit = BowSift.fit
+    monkeypatch.setattr(BowSift, "fit", lambda self, X, y=None: seen.extend(X) or fit(self, X))
+    preparation = PhotoPreparation(
+        tables.EXPERIMENTS["table6"], data_home=str(template), cache_dir=tmp_path / "cache"
+    )
+    row = "flowers102-bow_sift"
+    parts, paths = preparation.split(row, 0), preparation.samples(row).paths
+    assert {Path(path) for path in seen} == {paths[i] for i in parts.train}
+
+
+def test_a_damaged_image_is_left_out_and_named(home, tmp_path, capsys):
+    preparation = PhotoPreparation(tables.EXPERIMENTS["table6"], data_home=str(home))
+    row = "flowers102-bow_sift"
+    samples = preparation.samples(row)
+    bad_train, bad_test = samples.train_paths[3], samples.test_paths[2]
+    bad_train.write_bytes(bad_train.read_bytes()[:300])
+    bad_test.write_text("no image")
+    out = tmp_path / "run"
+    assert run("table10", "--protocol", "published", "--data", home, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "2 unusable images were left out" in said
+    assert bad_test.name in said
+    trial = json.loads((out / "trials/table6/flowers102-bow_sift-000.json").read_text())
+    used = {samples.paths[i] for i in trial["train"] + trial["test"]}
+    assert used == {*samples.paths} - {bad_train, bad_test}
+    assert len(trial["labels"]) == len(trial["test"]) == CLASSES * EACH["tstid"] - 1
+    assert trial["labels"] == samples.labels[trial["test"]].tolist()
+
+
+# Subsets and what is missing
+
+
+def test_a_subset_runs_only_when_told_so_and_is_labelled(home, tmp_path, capsys):
+    for path in sorted((home / "flowers102/jpg").iterdir())[:5]:
+        path.unlink()
+    args = ("table10", "--protocol", "published", "--data", home, "--out", tmp_path / "run")
+    assert run(*args) == 3
+    said = capsys.readouterr()
+    assert "--allow-subset" in said.err
+    assert said.out == ""
+    assert run(*args, "--allow-subset") == 0
+    ours = capsys.readouterr().out.split("QUOTED")[0]
+    assert "SUBSET of a data set: not comparable with the paper" in ours
+    assert "Flowers 102, subset, BOW-SIFT, ours" in ours
+    assert "54.4" not in ours
+    assert "A subset: 51 images of 4 classes" in ours
+    assert run(*args, "--allow-subset", "--json") == 0
+    cells = json.loads(capsys.readouterr().out)["tables"][0]["cells"]
+    assert {(cell["subset"], cell["paper"]) for cell in cells} == {(True, None)}
+
+
+def test_another_subset_is_computed_anew(home, tmp_path):
+    images = sorted((home / "flowers102/jpg").iterdir())
+    args = ("table10", "--protocol", "published", "--data", home, "--out", tmp_path / "run", "--allow-subset")
+    counts = []
+    for path in images[:2]:
+        path.unlink()
+        assert run(*args) == 0
+        trial = json.loads((tmp_path / "run/trials/table6/flowers102_subset-bow_sift-000.json").read_text())
+        counts.append(len(trial["train"]) + len(trial["test"]))
+    assert counts == [len(images) - 1, len(images) - 2]
+
+
+@pytest.mark.parametrize("name", ["table6", "table7", "table11"])
+def test_nothing_to_run_is_exit_3(name, tmp_path, capsys):
+    (tmp_path / "home").mkdir()
+    assert run(name, "--data", tmp_path / "home", "--out", tmp_path / "run") == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("Error") == 1
+    assert f"Nothing of {name} can run here" in said.err
+    assert "residuum data status" in said.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_packages_are_named(template, monkeypatch):
+    def no_torch():
+        from residuum.features._packages import package
+
+        return package("no_such_torch", "pip install 'residuum[deep]'")
+
+    monkeypatch.setattr("residuum.experiments.photos.torch", no_torch)
+    rows = [row for row in photo_tables.TABLE6.entries if row.dataset == "flowers102"]
+    found = available(rows, str(template))
+    assert list(found.rows) == ["flowers102-bow_sift"]
+    assert "residuum[deep]" in found.missing["vgg19"]
+    assert "residuum[deep]" in found.missing["efficientnet_lite0"]
+
+
+# Pieces
+
+
+@pytest.mark.parametrize("model", [NRC(), SRC(l1=0.05), CRC(), NSC()], ids=lambda m: type(m).__name__)
+def test_span_coordinates_change_no_residual(model):
+    rng = np.random.default_rng(0)
+    train, test = rng.uniform(size=(12, 40)), rng.uniform(size=(7, 40))
+    labels = np.arange(12) % 3
+    short, short_test = spanned(train, test)
+    assert short.shape == (12, 13)
+    np.testing.assert_allclose(short_test @ short.T, test @ train.T, rtol=1e-12)
+    whole = model.fit(train, labels).residuals(test)
+    np.testing.assert_allclose(model.fit(short, labels).residuals(short_test), whole, rtol=1e-6)
+
+
+def test_span_of_many_samples_is_left_alone():
+    train, test = np.eye(5), np.ones((2, 5))
+    assert spanned(train, test)[0] is train
+
+
+def test_extract_list_reuses_and_reports(template, tmp_path):
+    paths = sorted((template / "flowers102/jpg").iterdir())[:6]
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"")
+    first = extract_list([*paths, bad], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
+    again = extract_list([bad, *paths[::-1]], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
+    assert (first.n_computed, again.n_computed) == (6, 0)
+    assert first.usable.tolist() == list(range(6))
+    assert again.usable.tolist() == list(range(1, 7))
+    np.testing.assert_array_equal(again.X, first.X[::-1])
+    assert first.skipped == ((str(bad), "empty file"),)
+    np.testing.assert_array_equal(first.X, BowSift(n_words=16).fit(paths[:4]).transform(paths))
