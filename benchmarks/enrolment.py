@@ -57,7 +57,7 @@ def ready(model):
     _ = model.dictionary_.atoms
     for name in model._solver_names:
         inverse = getattr(getattr(model, name), "_inverse", None)
-        _ = getattr(inverse, "_own", None)
+        _ = getattr(inverse, "_own", None), getattr(inverse, "_factor", None)
 
 
 def measure(make, X, y, repeats):
