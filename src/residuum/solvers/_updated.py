@@ -84,9 +84,10 @@ class FeatureSide(UpdatedInverse):
     A new atom adds ``xx'`` to S, one that goes subtracts it.
     """
 
-    def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
-        super().__init__(dictionary, state, weights)
-        self._factor = _ridged(weights.shared * state["normal"], weights.ridge)
+    @cached_property
+    def _factor(self) -> Any:
+        """Made at the next query, once for all changes until then."""
+        return _ridged(self._weights.shared * self.state["normal"], self._weights.ridge)
 
     @classmethod
     def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
