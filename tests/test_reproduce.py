@@ -21,7 +21,8 @@ from residuum.datasets import DATASETS
 from residuum.errors import UsageError
 from residuum.experiments import protocol as protocols
 from residuum.experiments import tables
-from residuum.experiments.outcomes import read_folders
+from residuum.experiments.accuracy import honest_table
+from residuum.experiments.outcomes import Outcome, read_folders
 from residuum.experiments.paper_report import accuracy_table, read_contents, results_page
 from residuum.experiments.plans import Clock, Key, plan
 from residuum.experiments.preparation import FEATURES, SPLITS, Preparation, Prepared
@@ -471,3 +472,22 @@ def test_results_page_from_the_command(finished, tmp_path, capsys):
     assert str(tmp_path) not in text
     assert not math.isnan(read_folders([folder])[0].mean(54, "NRC"))
     capsys.readouterr()
+
+
+def _outcome(protocol, rights):
+    """An outcome of Table 2 at d = 84 with so many of 1,000 test samples right, in each of two trials."""
+    hits = {(84, m): {t: np.arange(1000) < right for t in (0, 1)} for m, right in rights.items()}
+    return Outcome(tables.TABLE2, protocol, (84,), tuple(rights), hits, False, {}, 0.0)
+
+
+@pytest.mark.parametrize(("soft", "said"), [(956, "at or above"), (955, "table2 d = 84 (\u22120.1)")])
+def test_honest_choices_stand_beside_the_papers_nrc(soft, said):
+    published = _outcome("published", {"NRC": 940, "CRC": 930, "SRC": 920, "ProCRC": 910})
+    table = honest_table([published, _outcome("best", {"NRC": 950, "SoftNRC": soft})])
+    numbers = ("95.6", "94.0 ± 0.0", "95.0 ± 0.0", f"{soft / 10:.1f} ± 0.0", "93.0 ± 0.0", "92.0 ± 0.0")
+    assert table.rows[0][1:7] == numbers
+    assert said in table.notes[-1]
+
+
+def test_no_honest_table_without_our_own_searches():
+    assert honest_table([_outcome("published", {"NRC": 940})]) is None

@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from residuum.experiments.accuracy import accuracy_table, parameter_table, parts_of, quoted_table
+from residuum.experiments.accuracy import (
+    accuracy_table,
+    honest_table,
+    parameter_table,
+    parts_of,
+    quoted_table,
+)
 from residuum.experiments.extras import read_extra
 from residuum.experiments.outcomes import LEVEL, Outcome, read_folders
 from residuum.experiments.photo_tables import PhotoTable, QuotedTable
@@ -177,7 +183,10 @@ def results_page(contents: Contents) -> str:
         " predictions in run folders by `residuum results FOLDER...`; `residuum reproduce all` makes them."
     )
     lines += ["## The answer", ""]
-    lines += [line for text in verdict(contents.outcomes) for line in (f"- {text}",)]
+    lines += [f"- {text}" for text in verdict(contents.outcomes)]
+    honest = honest_table(contents.outcomes)
+    if honest:
+        lines += ["", markdown(honest, level=2).rstrip()]
     for outcome in (part for whole in contents.outcomes for part in parts_of(whole)):
         lines += ["", markdown(accuracy_table(outcome), level=2).rstrip(), ""]
         lines += ["<details><summary>Chosen parameters</summary>", ""]
@@ -219,6 +228,9 @@ def html_page(contents: Contents) -> str:
     """One file that asks nothing of the network: answer, tables, plots, figures."""
     body = ["<h2>The answer</h2>", "<ul>"]
     body += [f"<li>{html.escape(text)}</li>" for text in verdict(contents.outcomes)] + ["</ul>"]
+    honest = honest_table(contents.outcomes)
+    if honest:
+        body += _section(honest, "", None)
     for outcome in (part for whole in contents.outcomes for part in parts_of(whole)):
         body += _section(accuracy_table(outcome), _curves(outcome), parameter_table(outcome))
     for table in _quotations(contents):
