@@ -156,7 +156,7 @@ class Preparation:
         # n centred samples span n - 1 directions at most: 50 of each of ten digits give 499, not 500.
         limit = min(len(train) - 1, train.shape[1])
         pca = EigenfacePCA(dimension if dimension < limit else None, normalize=False).fit(train)
-        return pca.transform(train).astype(np.float64), pca.transform(test).astype(np.float64)
+        return pca.transform(train), pca.transform(test)
 
     def _largest(self, trial: int) -> Array:
         return self.split(max(self.rows, key=lambda row: self.table.per_class(row) or 0), trial).train

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,8 +66,10 @@ class Fold:
             warnings.simplefilter("ignore", UserWarning)
             plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
         queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
-        rotated, self.queries = plain.rotated(queries)
-        self.dictionary = _even(rotated)
+        rotated, queries = plain.rotated(queries)
+        # float32 samples are coded in float32, as the classifiers do.
+        precision = X.dtype if winners_only else np.dtype(np.float64)
+        self.dictionary, self.queries = _even(rotated, precision), queries.astype(precision, copy=False)
         self.dtype = np.dtype(np.float32 if winners_only else np.float64)
 
     def part(self, rows: slice) -> Fold:
@@ -147,7 +149,7 @@ class Fold:
         """``(G + l2 I)^{-1} X'y`` in the precision of the scores."""
         shrunk = self.queries / (np.asarray(self.dictionary.spectrum) + l2)
         values = shrunk.astype(self.dtype, copy=False) @ self.atoms.T
-        if self.dtype == np.float64:
+        if self.dtype == self.dictionary.atoms.dtype:
             return Codes(values)
         reach = np.sqrt(np.sum(shrunk**2, axis=1) * _sizes(self.dictionary).max())
         return Codes(values, reach[:, None], lambda rows: shrunk[rows] @ self.dictionary.atoms.T)
@@ -197,17 +199,17 @@ def _sizes(dictionary: Dictionary) -> np.ndarray:
     return np.diff(dictionary.starts)
 
 
-def _even(dictionary: Dictionary) -> Dictionary:
+def _even(dictionary: Dictionary, precision: Any) -> Dictionary:
     """The dictionary with zero atoms that make all classes equally large, unless that takes many.
 
     A zero atom has a zero coefficient in every code, so no score changes.
     """
     largest, n_classes = int(_sizes(dictionary).max()), dictionary.n_classes
     if largest * n_classes > PADDING * dictionary.n_atoms:
-        return dictionary
+        return replace(dictionary, atoms=dictionary.atoms.astype(precision, copy=False))
     places = np.arange(dictionary.n_atoms) - dictionary.starts[dictionary.atom_class]
     places += largest * dictionary.atom_class
-    atoms = np.zeros((largest * n_classes, dictionary.n_features))
+    atoms = np.zeros((largest * n_classes, dictionary.n_features), dtype=precision)
     samples = np.full(len(atoms), -1)
     atoms[places], samples[places] = dictionary.atoms, dictionary.samples
     return Dictionary(atoms, largest * np.arange(n_classes + 1), samples, dictionary.spectrum)
