@@ -168,6 +168,19 @@ def _certificate(content: dict[str, Any]) -> str:
     )
 
 
+# What the residual of a class is, by rule; a classifier with a score of its own has no rule.
+MEANINGS = {
+    "residual": "what is left of the query after the part of this class",
+    "scaled_residual": (
+        "what is left of the query after the part of this class, divided by the size of its coefficients"
+    ),
+    "reconstruction": "what is left of the whole mixture after the part of this class",
+    "relative_residual": (
+        "what is left of the query after the part of this class, divided by the size of that part"
+    ),
+}
+
+
 def _classes(content: dict[str, Any], rebuilt: dict[Any, Any]) -> str:
     classes = content["classes"]
     with_probability = classes[0]["probability"] is not None
@@ -186,7 +199,7 @@ def _classes(content: dict[str, Any], rebuilt: dict[Any, Any]) -> str:
     shown = f"the {SHOWN} nearest of {len(classes)} classes" if len(classes) > SHOWN else "all classes"
     told = f"Residuals of {shown}, smallest first"
     explained = (
-        "<p>Residual: what is left of the query after the part of this class; the smallest wins. "
+        f"<p>Residual: {MEANINGS.get(content['rule'], MEANINGS['residual'])}; the smallest wins. "
         "Share: how much of the whole reconstruction comes from this class; all shares add up to 1.</p>"
     )
     first = _table(told, names, rows[:SHOWN])
