@@ -17,8 +17,14 @@ _BLOCK_ENTRIES = 2_000_000  # codes at once in one thread: 16 MB, and about ten 
 _SINGLE_TOL = 1e-6
 
 
-def prepare_newton(atoms: FloatArray, l2: float = 0.01, neg_weight: float = 1.0) -> Prepared:
-    """Factor the dictionary once for many calls of :func:`solve_newton`."""
+def prepare_newton(
+    atoms: FloatArray, l2: float = 0.01, neg_weight: float = 1.0, *, spectrum: FloatArray | None = None
+) -> Prepared:
+    """Factor the dictionary once for many calls of :func:`solve_newton`.
+
+    Where the features are eigenvectors of ``X X'`` already, ``spectrum`` holds its diagonal and nothing is
+    factored.
+    """
     if not (np.isfinite(l2) and l2 > 0):
         raise ValueError(
             f"The 'l2' parameter of solve_newton must be a positive finite number. Got {l2!r} instead."
@@ -30,6 +36,8 @@ def prepare_newton(atoms: FloatArray, l2: float = 0.01, neg_weight: float = 1.0)
         )
     exact = np.asarray(atoms, dtype=np.float64)
     basis = np.eye(exact.shape[1])
+    if spectrum is not None:
+        return Prepared(float(l2), float(neg_weight), basis, exact, np.asarray(spectrum, dtype=np.float64))
     if exact.shape[0] < exact.shape[1]:
         basis, triangle = qr(exact.T, mode="economic", check_finite=False)
         exact = triangle.T

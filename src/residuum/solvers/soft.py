@@ -56,7 +56,12 @@ class Newton:
         prepared = None if self._pending is None else prepare_changed(*self._pending)
         self._pending = None
         if prepared is None:
-            prepared = prepare_newton(self.dictionary.atoms, self.problem.l2, self.problem.neg_weight)
+            prepared = prepare_newton(
+                self.dictionary.atoms,
+                self.problem.l2,
+                self.problem.neg_weight,
+                spectrum=self.dictionary.spectrum,
+            )
         return prepared
 
     def prepare(self) -> None:
