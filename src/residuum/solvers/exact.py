@@ -51,7 +51,7 @@ class ActiveSet:
 
     @cached_property
     def _prepared(self) -> Any:
-        # Importing the engine loads its compiled kernels, which a fit without queries never needs.
+        # Imported here, as the engine loads its compiled kernels.
         from residuum.solvers.active_set import prepare_atoms, prepare_changed_atoms
 
         if self._pending is None:
@@ -61,7 +61,8 @@ class ActiveSet:
         return prepare_changed_atoms(old, change)
 
     def prepare(self) -> None:
-        """Nothing: what the engine needs is made when the first query comes."""
+        """Make what depends on the dictionary alone, as a fit should."""
+        _ = self._prepared
 
     def adopt(self, old: ActiveSet, change: Change) -> None:
         """Remember what the solver before a change of the dictionary had prepared, if it had.

@@ -65,7 +65,8 @@ class Newton:
         return prepared
 
     def prepare(self) -> None:
-        """Nothing: what the engine needs is made when the first query comes."""
+        """Make what depends on the dictionary alone, as a fit should."""
+        _ = self._prepared
 
     def adopt(self, old: Newton, change: Change) -> None:
         """Remember what the solver before a change of the dictionary had prepared, if it had.
