@@ -107,7 +107,9 @@ def parameter_table(outcome: Outcome) -> Table:
     return Table(f"Chosen parameters ({outcome.protocol})", ("", "most frequent, of the trials"), rows)
 
 
-_DULL = frozenset({"estimator", "tol", "n_jobs", "positive", "per_class", "subspace_l2", "probability", "reject_by"})
+_DULL = frozenset(
+    {"estimator", "tol", "n_jobs", "positive", "per_class", "subspace_l2", "probability", "reject_by"}
+)
 _LINEAR = ("LinearSVC", "LogisticRegression")
 
 
