@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -344,3 +345,60 @@ def test_an_interrupted_fit_leaves_nothing(tmp_path):
     assert job.returncode in (130, -signal.SIGINT), told
     assert told.splitlines()[-1] == b"Interrupted."
     assert [entry.name for entry in tmp_path.iterdir()] == ["big.csv"]
+
+
+@pytest.mark.parametrize("command", ["fit", "fit --test", "predict model", "predict data", "explain", "link"])
+def test_an_input_is_never_overwritten(tables, model, run, tmp_path, command):
+    train, new, fitted = (tmp_path / name for name in ("train.csv", "new.csv", "wine.residuum"))
+    for source, copy in ((tables / "train.csv", train), (tables / "new.csv", new), (model, fitted)):
+        copy.write_bytes(source.read_bytes())
+    (tmp_path / "link.csv").symlink_to(new)
+    before = {path: path.read_bytes() for path in (train, new, fitted)}
+    arguments = {
+        "fit": ("fit", train, "--out", train),
+        "fit --test": ("fit", train, "--test", new, "--out", new),
+        "predict model": ("predict", fitted, new, "--out", fitted),
+        "predict data": ("predict", fitted, new, "--out", new),
+        "explain": ("explain", fitted, new, "--row", 0, "--html", fitted),
+        "link": ("predict", fitted, new, "--out", tmp_path / "link.csv"),
+    }[command]
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "would overwrite" in err
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tables, model, run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (
+        ("fit", tables / "train.csv", "--out", pipe),
+        ("predict", model, tables / "new.csv", "--out", pipe),
+        ("explain", model, tables / "new.csv", "--row", 0, "--html", pipe),
+    ):
+        code, _, err = run(*arguments)
+        assert (code, "ordinary file" in err) == (2, True)
+        assert pipe.is_fifo()
+
+
+def test_a_link_is_written_through(tables, model, run, tmp_path):
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    link.symlink_to(real)
+    assert run("predict", model, tables / "new.csv", "--out", link)[0] == 0
+    assert link.is_symlink()
+    assert len(rows_of(real)) == 89
+
+
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_cannot_be_written_is_one_error_that_names_the_option(
+    tables, model, run, tmp_path, length
+):
+    long = tmp_path / ("x" * length)  # 250 letters are a name, but leave no room for that of a part
+    for option, arguments in (
+        ("--out", ("predict", model, tables / "new.csv")),
+        ("--html", ("explain", model, tables / "new.csv", "--row", 0)),
+    ):
+        code, _, err = run(*arguments, option, long)
+        assert code == 2
+        assert f"too long. Choose another place with {option}" in err
+    assert list(tmp_path.iterdir()) == []
