@@ -228,6 +228,7 @@ def _layout(path: Path, sample: list[Row], delimiter: str, text: TextFormat) -> 
     layout.comma = _decimal_comma(path, sample, delimiter, text.decimal)
     if layout.comma and text.decimal is None:
         layout.notes.append("decimal mark: comma")
+    _check_first_line(path, sample)
     line, first = sample[0]
     is_header = text.header if text.header is not None else _looks_like_header(layout, sample)
     if is_header:
@@ -241,6 +242,16 @@ def _layout(path: Path, sample: list[Row], delimiter: str, text: TextFormat) -> 
         said = f"the first line is {'a header' if is_header else 'a sample: there is no header'}"
         layout.notes.append(f"{said} (guessed; --header or --no-header says otherwise)")
     return layout
+
+
+def _check_first_line(path: Path, sample: list[Row]) -> None:
+    """A title, a comment or Excel's "sep=;" above the table is not a line of it."""
+    (line, first), widths = sample[0], {len(row) for _, row in sample[1:]}
+    if len(sample) > 2 and len(widths) == 1 and len(first) not in widths:
+        raise DataFormatError(
+            f"{path}, line {line}: {len(first)} cell{'s' * (len(first) > 1)}, but {max(widths)} in every "
+            "line below. The first line must name every column, or be a sample: remove or complete it."
+        )
 
 
 def _decimal_comma(path: Path, sample: list[Row], delimiter: str, decimal: str | None) -> bool:
