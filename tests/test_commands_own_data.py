@@ -402,3 +402,43 @@ def test_a_name_that_cannot_be_written_is_one_error_that_names_the_option(
         assert code == 2
         assert f"too long. Choose another place with {option}" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_features_that_never_vary_are_an_error_of_the_data(run, tmp_path):
+    (tmp_path / "same.csv").write_text("a,b,label\n" + "1,2,x\n1,2,y\n" * 5)
+    code, _, err = run("fit", tmp_path / "same.csv", "--out", tmp_path / "m.residuum")
+    assert code == 3
+    assert "All 10 training samples are zero after MinMaxScaler" in err
+    assert not (tmp_path / "m.residuum").exists()
+
+
+def test_a_folder_that_is_no_model_is_called_so(tables, run):
+    code, _, err = run("predict", tables, tables / "new.csv")
+    assert code == 3
+    assert "is not a model" in err
+
+
+def test_one_sample_per_class_is_one_sample(run, tmp_path):
+    (tmp_path / "few.csv").write_text("a,b,label\n1,5,x\n4,3,y\n")
+    code, out, _ = run("fit", tmp_path / "few.csv", "--scale", "none", "--out", tmp_path / "m.residuum")
+    assert (code, "2 classes (1 sample each)" in out) == (0, True)
+
+
+def test_names_of_classes_are_plain_text_in_every_output(run, tmp_path, recwarn):
+    wine = load_wine()
+    classes = [r"$\frac$", "[/bold] US$", "名"]  # mathematics to matplotlib, markup to Rich, no glyph
+    lines = [
+        ",".join([*map(repr, x.tolist()), classes[k]]) for x, k in zip(wine.data, wine.target, strict=True)
+    ]
+    path, out = tmp_path / "odd.csv", tmp_path / "run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("compare", path, "--trials", 1, "--methods", "nrc", "--out", out)
+    assert (code, "Glyph" in err) == (0, False)
+    assert not [w for w in recwarn if "Glyph" in str(w.message)]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    model = tmp_path / "odd.residuum"
+    assert run("fit", path, "--out", model)[0] == 0
+    _, evaluated, _ = run("evaluate", model, path)
+    _, explained, _ = run("explain", model, path, "--row", 0)
+    for name in classes:
+        assert all(name in text for text in (page, evaluated, explained))

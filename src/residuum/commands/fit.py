@@ -274,7 +274,7 @@ def _report(
     least = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     click.echo(
         f"{out}: {' -> '.join(summary['steps'])}, {len(train)} samples, {len(classes)} classes "
-        f"({least} samples each), {classifier.n_features_in_} features"
+        f"({least} sample{'s' if counts.max() > 1 else ''} each), {classifier.n_features_in_} features"
     )
     if fitted.selection:
         chosen = ", ".join(f"{name}={value}" for name, value in fitted.selection["parameters"].items())
