@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -344,3 +345,100 @@ def test_an_interrupted_fit_leaves_nothing(tmp_path):
     assert job.returncode in (130, -signal.SIGINT), told
     assert told.splitlines()[-1] == b"Interrupted."
     assert [entry.name for entry in tmp_path.iterdir()] == ["big.csv"]
+
+
+@pytest.mark.parametrize("command", ["fit", "fit --test", "predict model", "predict data", "explain", "link"])
+def test_an_input_is_never_overwritten(tables, model, run, tmp_path, command):
+    train, new, fitted = (tmp_path / name for name in ("train.csv", "new.csv", "wine.residuum"))
+    for source, copy in ((tables / "train.csv", train), (tables / "new.csv", new), (model, fitted)):
+        copy.write_bytes(source.read_bytes())
+    (tmp_path / "link.csv").symlink_to(new)
+    before = {path: path.read_bytes() for path in (train, new, fitted)}
+    arguments = {
+        "fit": ("fit", train, "--out", train),
+        "fit --test": ("fit", train, "--test", new, "--out", new),
+        "predict model": ("predict", fitted, new, "--out", fitted),
+        "predict data": ("predict", fitted, new, "--out", new),
+        "explain": ("explain", fitted, new, "--row", 0, "--html", fitted),
+        "link": ("predict", fitted, new, "--out", tmp_path / "link.csv"),
+    }[command]
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "would overwrite" in err
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tables, model, run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (
+        ("fit", tables / "train.csv", "--out", pipe),
+        ("predict", model, tables / "new.csv", "--out", pipe),
+        ("explain", model, tables / "new.csv", "--row", 0, "--html", pipe),
+    ):
+        code, _, err = run(*arguments)
+        assert (code, "ordinary file" in err) == (2, True)
+        assert pipe.is_fifo()
+
+
+def test_a_link_is_written_through(tables, model, run, tmp_path):
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    link.symlink_to(real)
+    assert run("predict", model, tables / "new.csv", "--out", link)[0] == 0
+    assert link.is_symlink()
+    assert len(rows_of(real)) == 89
+
+
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_cannot_be_written_is_one_error_that_names_the_option(
+    tables, model, run, tmp_path, length
+):
+    long = tmp_path / ("x" * length)  # 250 letters are a name, but leave no room for that of a part
+    for option, arguments in (
+        ("--out", ("predict", model, tables / "new.csv")),
+        ("--html", ("explain", model, tables / "new.csv", "--row", 0)),
+    ):
+        code, _, err = run(*arguments, option, long)
+        assert code == 2
+        assert f"too long. Choose another place with {option}" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_that_never_vary_are_an_error_of_the_data(run, tmp_path):
+    (tmp_path / "same.csv").write_text("a,b,label\n" + "1,2,x\n1,2,y\n" * 5)
+    code, _, err = run("fit", tmp_path / "same.csv", "--out", tmp_path / "m.residuum")
+    assert code == 3
+    assert "All 10 training samples are zero after MinMaxScaler" in err
+    assert not (tmp_path / "m.residuum").exists()
+
+
+def test_a_folder_that_is_no_model_is_called_so(tables, run):
+    code, _, err = run("predict", tables, tables / "new.csv")
+    assert code == 3
+    assert "is not a model" in err
+
+
+def test_one_sample_per_class_is_one_sample(run, tmp_path):
+    (tmp_path / "few.csv").write_text("a,b,label\n1,5,x\n4,3,y\n")
+    code, out, _ = run("fit", tmp_path / "few.csv", "--scale", "none", "--out", tmp_path / "m.residuum")
+    assert (code, "2 classes (1 sample each)" in out) == (0, True)
+
+
+def test_names_of_classes_are_plain_text_in_every_output(run, tmp_path, recwarn):
+    wine = load_wine()
+    classes = [r"$\frac$", "[/bold] US$", "名"]  # mathematics to matplotlib, markup to Rich, no glyph
+    lines = [
+        ",".join([*map(repr, x.tolist()), classes[k]]) for x, k in zip(wine.data, wine.target, strict=True)
+    ]
+    path, out = tmp_path / "odd.csv", tmp_path / "run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("compare", path, "--trials", 1, "--methods", "nrc", "--out", out)
+    assert (code, "Glyph" in err) == (0, False)
+    assert not [w for w in recwarn if "Glyph" in str(w.message)]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    model = tmp_path / "odd.residuum"
+    assert run("fit", path, "--out", model)[0] == 0
+    _, evaluated, _ = run("evaluate", model, path)
+    _, explained, _ = run("explain", model, path, "--row", 0)
+    for name in classes:
+        assert all(name in text for text in (page, evaluated, explained))

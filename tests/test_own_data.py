@@ -74,6 +74,9 @@ BAD = {
     "thousands or decimals": (b"a;b;l\n1,500;2,250;x\n3;4;y\n", "line 2, column 1: '1,500' may be"),
     "late decimal point": (b"a;b;l\n" + b"1,5;2,5;x\n" * 300 + b"3.5;4;y\n", "line 302, column 1 ('a')"),
     "two text columns": (b"a,b,site,kind\n1,2,p,x\n3,4,q,y\n", "column 3 ('site'), column 4 ('kind')"),
+    "comment above": (b"# wine\na,b,label\n1,2,x\n3,4,y\n", "line 1: 1 cell, but 3 in every line below"),
+    "sep= of Excel": (b"sep=;\na;b;label\n1;2;x\n3;4;y\n", "line 1: 2 cells, but 3 in every line below"),
+    "name of the first column absent": (b"a,label\nr1,1,x\nr2,3,y\n", "line 1: 2 cells, but 3 in every"),
     "spreadsheet": (b"PK\x03\x04junk", "is a zip or a spreadsheet"),
 }
 
@@ -406,3 +409,69 @@ def test_a_class_without_training_samples_is_an_error(tmp_path):
     data = _data(tmp_path, [(f"g{i % 3}", f"class {i % 3}") for i in range(12)])
     with pytest.raises(DataFormatError, match="has held-out samples but none to learn from"):
         train_test(data, test_size=0.3)
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "mat", "parts"])
+def test_missing_numbers_of_arrays_are_named_or_left_out(ending, tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    y = np.array([0, 1, 0, 1, 0, 1])
+    X[3, 1] = np.nan
+    path = tmp_path / f"data.{'npz' if ending == 'parts' else ending}"
+    keywords = {}
+    if ending == "npz":
+        np.savez(path, X=X, y=y)
+    elif ending == "parts":
+        np.savez(path, x_train=X[:4], y_train=y[:4], x_test=X[4:], y_test=y[4:])
+    elif ending == "mat":
+        scipy.io.savemat(path, {"X": X, "y": y})
+    else:
+        np.save(path, X)
+        np.save(tmp_path / "y.npy", y)
+        keywords = {"labels": tmp_path / "y.npy"}
+    with pytest.raises(DataFormatError, match=r"row 3, column 1: nan is not a finite number.*--missing drop"):
+        read_data(path, **keywords)
+    data = read_data(path, text=TextFormat(missing="drop"), **keywords)
+    kept = [0, 1, 2, 4, 5]
+    assert data.features.tolist() == X[kept].tolist()
+    assert data.labels.tolist() == y[kept].tolist()
+    assert any("rows with missing values are left out" in note for note in data.notes)
+    if ending != "parts":
+        assert data.names.tolist() == [str(i) for i in kept]
+
+
+def test_infinite_numbers_of_arrays_are_never_left_out(tmp_path):
+    np.savez(tmp_path / "data.npz", X=[[1.0, 2.0], [np.inf, 1.0]], y=[0, 1])
+    with pytest.raises(DataFormatError, match="row 1, column 0: inf is not a finite number"):
+        read_data(tmp_path / "data.npz", text=TextFormat(missing="drop"))
+    np.savez(tmp_path / "data.npz", X=[[np.nan, 2.0], [np.nan, 1.0]], y=[0, 1])
+    with pytest.raises(DataFormatError, match="every row has a missing value"):
+        read_data(tmp_path / "data.npz", text=TextFormat(missing="drop"))
+
+
+def test_damaged_arrays_get_no_misleading_advice(tmp_path):
+    for name in ("data.npy", "data.mat"):
+        (tmp_path / name).write_bytes(b"hello")
+        with pytest.raises(DataFormatError, match="damaged or not") as caught:
+            read_data(tmp_path / name)
+        assert "pickle" not in str(caught.value)
+        assert "run 'residuum data verify'" not in str(caught.value)
+
+
+def test_data_without_labels_say_where_labels_belong(tmp_path):
+    np.save(tmp_path / "data.npy", np.eye(3))
+    (tmp_path / "data.csv").write_text("a,b,label\n1,2,\n3,4,\n")
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat" / "a.png").write_bytes(b"x")
+    for name, advice in (
+        ("data.npy", "--labels"),
+        ("data.csv", "--label"),
+        ("flat", "one sub-folder per class"),
+    ):
+        with pytest.raises(DataFormatError, match=rf"has no labels.*{advice}"):
+            train_test(read_data(tmp_path / name))
+
+
+def test_a_negative_seed_is_a_usage_error(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b,label\n1,2,x\n3,4,x\n1,3,y\n3,3,y\n")
+    with pytest.raises(UsageError, match=r"--seed must be 0 or more\. Got -1"):
+        train_test(read_data(tmp_path / "data.csv"), test_size=0.5, seed=-1)

@@ -150,14 +150,40 @@ def demand_convergence(missed: list[str]) -> None:
         raise NotConvergedError(f"The results are complete, but: {missed[0]}")
 
 
-def check_target(path: Path) -> None:
-    """Refuse a place that cannot be written before any work is done."""
-    if path.is_dir():
-        raise UsageError(f"--out must name a file. Got the folder {path}.")
+def check_target(path: Path, *inputs: Path | None, option: str = "--out") -> Path:
+    """The file to write, links followed; a place that must not or cannot be written is refused beforehand.
+
+    Writing is by renaming, which would take the place of a file that is read (`inputs`), a pipe or a device.
+    """
+    if os.path.isdir(path):  # noqa: PTH112  (unlike Path.is_dir, no error where the name is too long)
+        raise UsageError(f"{option} must name a file. Got the folder {path}.")
     if not path.parent.is_dir():
-        raise UsageError(f"The folder {path.parent} for {path.name} does not exist. Make it first.")
+        raise UsageError(
+            f"The folder {path.parent} for {path.name} does not exist. Make it first, or change {option}."
+        )
+    if os.path.exists(path):  # noqa: PTH110
+        if not path.is_file():
+            raise UsageError(f"{option} must name an ordinary file. Got {path}, a pipe or a device.")
+        for source in inputs:
+            if source is not None and source.exists() and path.samefile(source):
+                raise UsageError(
+                    f"{option} {path} would overwrite {source}, which is read. Choose another name."
+                )
     if not os.access(path.parent, os.W_OK):
-        raise DataError(f"The folder {path.parent} cannot be written. Choose another place with --out.")
+        raise DataError(f"The folder {path.parent} cannot be written. Choose another place with {option}.")
+    return path.resolve()
+
+
+def write_text(path: Path, text: str, *, option: str = "--out") -> None:
+    """Write a whole file or none."""
+    from residuum.experiments.run_folder import write_atomic
+
+    try:
+        write_atomic(path, text)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."
+        ) from error
 
 
 def as_csv(records: Iterable[dict[str, Any]]) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from residuum.commands import _own_data as own
-from residuum.errors import UsageError
 
 if TYPE_CHECKING:
     from residuum.experiments.table import Table
@@ -41,10 +40,9 @@ def explain(
     margin to the runner-up and the certificate of the code: as tables, as JSON, or as one HTML page that
     needs no network.
     """
-    if page is not None and not page.absolute().parent.is_dir():
-        raise UsageError(f"--html: the folder {page.parent} does not exist. Make it first.")
-    if page is not None and page.is_dir():
-        raise UsageError(f"--html must name a file. Got the folder {page}.")
+    target = None
+    if page is not None:
+        target = own.check_target(page, model, data, options["labels"], option="--html")
 
     from residuum.explaining import explain_row, find_row
     from residuum.modelling import open_queries
@@ -61,8 +59,8 @@ def explain(
     truth = None if queries.labels is None else queries.labels[index : index + 1].tolist()[0]
     title = f"Why row {name} of {data.name}" if queries.paths is None else f"Why {name}"
     told = () if truth is None else (f"According to {data.name}, the class is {truth}.",)
-    if page is not None:
-        _write_page(page, found, title, (*told, *found.notes))
+    if target is not None:
+        _write_page(target, found, title, (*told, *found.notes))
         click.echo(f"Wrote {page}", err=True)
     content = found.explanation.to_dict()
     if as_json:
@@ -82,7 +80,6 @@ def _print_tables(content: dict[str, Any], title: str, told: tuple[str, ...], no
 
 
 def _write_page(path: Path, found: Any, title: str, notes: tuple[str, ...]) -> None:
-    from residuum.experiments.run_folder import write_atomic
     from residuum.explain_page import explain_page
 
     text = explain_page(
@@ -93,7 +90,7 @@ def _write_page(path: Path, found: Any, title: str, notes: tuple[str, ...]) -> N
         title=title,
         notes=notes,
     )
-    write_atomic(path, text)
+    own.write_text(path, text, option="--html")
 
 
 def class_table(content: dict[str, Any], title: str, told: tuple[str, ...] = ()) -> Table:

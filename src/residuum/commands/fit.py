@@ -86,7 +86,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     from residuum.owndata.pictures import thumbnails
     from residuum.storage import save_model
 
-    own.check_target(out)
+    target = own.check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
     keywords = own.reading(options)
     settings = parse_settings(options["method"], options["select"], options["settings"])
     samples = own.read_with_test(data, options, keywords)
@@ -98,7 +98,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
         held_out = _held_out(fitted, test, len(before)) if len(test) else None
         about = _about(samples, train, recipe, fitted, options)
         pictures = thumbnails(train)
-        save_model(fitted.estimator, out, about=about, images=pictures)
+        save_model(fitted.estimator, target, about=about, images=pictures)
     _report(out, train, recipe, fitted, held_out, as_json)
     own.demand_convergence(missed)
 
@@ -274,7 +274,7 @@ def _report(
     least = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     click.echo(
         f"{out}: {' -> '.join(summary['steps'])}, {len(train)} samples, {len(classes)} classes "
-        f"({least} samples each), {classifier.n_features_in_} features"
+        f"({least} sample{'s' if counts.max() > 1 else ''} each), {classifier.n_features_in_} features"
     )
     if fitted.selection:
         chosen = ", ".join(f"{name}={value}" for name, value in fitted.selection["parameters"].items())

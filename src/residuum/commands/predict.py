@@ -27,13 +27,12 @@ def predict(
     threshold. DATA goes through the model's own feature steps. Columns are found by name; labels are not
     needed.
     """
-    from residuum.experiments.run_folder import write_atomic
     from residuum.machine import limit_threads
     from residuum.modelling import answer, open_queries
     from residuum.storage import open_model
 
     if out is not None:
-        own.check_target(out)
+        target = own.check_target(out, model, data, options["labels"])
         as_json = as_json or out.suffix.lower() == ".json"
     keywords = own.reading(options)
     saved = open_model(model)
@@ -46,6 +45,6 @@ def predict(
     if out is None:
         click.echo(text, nl=False)
     else:
-        write_atomic(out, text)
+        own.write_text(target, text)
         click.echo(f"{out}: {len(queries)} answers", err=True)
     own.demand_convergence(missed)

@@ -43,7 +43,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise DataFormatError(f"{path}: cannot be read as {what}: {error.strerror}.") from error
     except (*_DAMAGE, MemoryError, OverflowError, KeyError, TypeError, RecursionError) as error:
         raise DataFormatError(
-            f"{path}: damaged or not {what}: {error}. Get the file again and run 'residuum data verify'."
+            f"{path}: damaged or not {what}: {error}. Get a fresh copy; 'residuum data verify' checks the "
+            "files of data sets."
         ) from error
 
 

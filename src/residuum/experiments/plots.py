@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -186,6 +187,7 @@ def _figure(name: str, width: float, height: float) -> Iterator[Any]:
         "axes.titlesize": 10,
         "font.size": 10,
         "svg.fonttype": "none",
+        "text.parse_math": False,  # a dollar sign in the name of a class is a dollar sign
         # The salt makes the names inside the SVG reproducible, and different in each figure of a page.
         "svg.hashsalt": name,
     }
@@ -196,7 +198,10 @@ def _figure(name: str, width: float, height: float) -> Iterator[Any]:
 def _svg(figure: Any, description: str) -> str:
     """The figure as an ``<svg>`` element with a text alternative."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings():
+        # Text stays text in the SVG, drawn by whoever shows it: what matplotlib's own font lacks is no loss.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return _embeddable(buffer.getvalue(), description)
 
 

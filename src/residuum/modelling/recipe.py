@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
-from residuum.errors import DataFormatError, UsageError
+from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
@@ -151,8 +151,13 @@ def fit_recipe(
     try:
         for _, step in steps:
             X = step.fit_transform(X)
+        if not np.any(X):
+            made = f" after {type(steps[-1][1]).__name__}" if steps else ""
+            raise DataFormatError(
+                f"All {len(X)} training samples are zero{made}: their features say nothing about the classes."
+            )
         classifier, selection = _classifier(recipe, X, y, groups)
-    except UsageError:
+    except ResiduumError:
         raise
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error

@@ -55,17 +55,19 @@ def read_npz(path: Path, asked: Asked, text: TextFormat) -> OwnData:
             with archive.open(info) as stream:
                 return _npy(stream, info.file_size, f"{path}, array '{key}'")
 
-        return _by_names(path, [name.removesuffix(".npy") for name in members], get, asked)
+        drop = text.missing == "drop"
+        return _by_names(path, [name.removesuffix(".npy") for name in members], get, asked, drop=drop)
 
 
-def read_npy(path: Path, labels: Path | None, asked: Asked) -> OwnData:
+def read_npy(path: Path, labels: Path | None, asked: Asked, text: TextFormat) -> OwnData:
     """Read features from one .npy file, mapped rather than loaded, and labels from another."""
     X = _mapped(path)
     y = None
     if labels is not None:
         y = _mapped(labels) if labels.suffix.lower() == ".npy" else _label_lines(labels)
     X = X[None] if X.ndim == 1 else X
-    return _finished(path, asked, X, y, label=None if labels is None else labels.name)
+    data = _finished(path, asked, X, y, label=None if labels is None else labels.name)
+    return _complete(data, drop=text.missing == "drop")
 
 
 @contextmanager
@@ -90,6 +92,8 @@ def _mapped(path: Path) -> Array:
         except ValueError as error:
             if "Python objects" in str(error):
                 raise DataFormatError(f"{path}: {_OBJECTS}") from error
+            if "pickle" in str(error):  # what NumPy takes any unknown bytes for, with advice to trust them
+                raise DataFormatError(f"{path}: damaged or not an .npy file.") from error
             raise
     if not isinstance(array, np.ndarray):
         raise DataFormatError(f"{path}: an archive of arrays under the name of a single one. Call it .npz.")
@@ -163,7 +167,7 @@ def read_mat_file(path: Path, asked: Asked, text: TextFormat) -> OwnData:
             ) from error
         return _uncelled(value)
 
-    return _by_names(path, list(shapes), get, asked)
+    return _by_names(path, list(shapes), get, asked, drop=text.missing == "drop")
 
 
 def _uncelled(value: Any) -> Array:
@@ -180,13 +184,13 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _by_names(path: Path, keys: list[str], get: Get, asked: Asked) -> OwnData:
+def _by_names(path: Path, keys: list[str], get: Get, asked: Asked, *, drop: bool) -> OwnData:
     """Find out which array is what."""
     known = {_plain(key): key for key in reversed(keys)}
     if asked.label is None:
         for parts in PARTS:
             if parts[0] in known and parts[1] in known:
-                return _parts(path, [known.get(part) for part in parts], get, asked)
+                return _parts(path, [known.get(part) for part in parts], get, asked, drop=drop)
     label = _array_name(asked.label, keys, path, "--label") if asked.label is not None else None
     label = label or next((known[name] for name in LABELS if name in known), None)
     samples = next((known[name] for name in SAMPLES if name in known and known[name] != label), None)
@@ -205,7 +209,7 @@ def _by_names(path: Path, keys: list[str], get: Get, asked: Asked) -> OwnData:
     if samples == "images" and "bad" in keys and get("bad").shape == (len(data),):
         bad = get("bad").astype(bool)
         data = data.rows(~bad).noted(f"{int(bad.sum())} of {len(bad)} images are marked bad and left out")
-    return data
+    return _complete(data, drop=drop)
 
 
 def _array_name(wanted: str | int, keys: list[str], path: Path, option: str) -> str:
@@ -214,18 +218,18 @@ def _array_name(wanted: str | int, keys: list[str], path: Path, option: str) -> 
     return str(wanted)
 
 
-def _parts(path: Path, keys: list[str | None], get: Get, asked: Asked) -> OwnData:
+def _parts(path: Path, keys: list[str | None], get: Get, asked: Asked, *, drop: bool) -> OwnData:
     """Training and test samples in arrays of their own."""
     if asked.split is not None:
         raise UsageError(f"{path} has training and test samples apart already: leave --split out.")
     train, train_y, test, test_y = keys
     assert train is not None
     assert train_y is not None
-    first = _finished(path, asked, get(train), get(train_y), label=train_y)
+    first = _complete(_finished(path, asked, get(train), get(train_y), label=train_y), drop=drop)
     if test is None:
         return first
     second = _finished(path, asked, get(test), None if test_y is None else get(test_y), label=test_y)
-    return joined(first, second)
+    return joined(first, _complete(second, drop=drop))
 
 
 def joined(train: OwnData, test: OwnData) -> OwnData:
@@ -282,7 +286,6 @@ def _finished(
         raise DataFormatError(f"{path}: no samples, shape {X.shape}.")
     shape = X.shape[1:] if X.ndim > 2 else None
     flat = X.reshape(n, -1)
-    _check_finite(path, flat)
     marks = None
     if split is not None:
         marks, more = as_split([str(cell) for cell in _column(path, split, n, "split")], "", _row_of(path))
@@ -355,15 +358,27 @@ def _turned(path: Path, X: Array, n_labels: int | None, asked: Asked) -> tuple[A
     return np.moveaxis(X, -1, 0), ("the samples are columns in this file; they are turned into rows",)
 
 
-def _check_finite(path: Path, X: Array) -> None:
+def _complete(data: OwnData, *, drop: bool) -> OwnData:
+    """The data where every number is finite; rows with nan, a missing value, are left out if `drop`."""
+    X = data.features
+    assert X is not None
     if X.dtype.kind != "f":
-        return
+        return data
+    kept = np.ones(len(X), dtype=bool)
     for first in range(0, len(X), 4096):
-        finite = np.isfinite(X[first : first + 4096])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0].tolist()
-            value = X[first + row, column]
+        block = X[first : first + 4096]
+        wrong = np.isinf(block) if drop else ~np.isfinite(block)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0].tolist()
+            value = block[row, column]
+            what = "Fill it in, or leave such rows out with --missing drop." if value != value else "Mend it."
             raise DataFormatError(
-                f"{path}, row {first + row}, column {column}: {value} is not a finite number. Fill it in or "
-                "leave the row out."
+                f"{data.source}, row {first + row}, column {column}: {value} is not a finite number. {what}"
             )
+        kept[first : first + 4096] = ~np.isnan(block).any(axis=1)
+    if kept.all():
+        return data
+    if not kept.any():
+        raise DataFormatError(f"{data.source}: every row has a missing value, so none is left.")
+    n = len(kept)
+    return data.rows(kept).noted(f"{n - int(kept.sum())} of {n} rows with missing values are left out")

@@ -94,7 +94,7 @@ def read_data(
     if path.is_dir():
         return read_folder(path, asked)
     if ending == ".npy":
-        return read_npy(path, None if labels is None else Path(labels), asked)
+        return read_npy(path, None if labels is None else Path(labels), asked, text)
     if ending not in READERS:
         raise UsageError(
             f"{path}: the ending {ending or '(none)'} is not one of {', '.join((*READERS, '.npy'))}, and it "

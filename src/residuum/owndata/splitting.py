@@ -9,6 +9,11 @@ from residuum.errors import DataFormatError, UsageError
 from residuum.owndata.data import TEST, TRAIN, Array, OwnData
 
 Index = npt.NDArray[np.intp]
+_WHERE_LABELS = {
+    "table": "Name their column with --label.",
+    "array": "Call their array y, name it with --label, or give their file with --labels beside a .npy file.",
+    "images": "Put the images into one sub-folder per class.",
+}
 
 
 def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) -> tuple[Index, Index]:
@@ -30,7 +35,9 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         Sorted.
     """
     if data.labels is None:
-        raise DataFormatError(f"{data.source} has no labels: there is nothing to learn from.")
+        raise DataFormatError(
+            f"{data.source} has no labels: there is nothing to learn from. {_WHERE_LABELS[data.kind]}"
+        )
     if data.split is not None:
         if test_size is not None:
             raise UsageError(f"{data.source} brings its own split: leave --test-size out.")
@@ -41,6 +48,8 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         return np.arange(len(data)), np.arange(0)
     elif not 0 < test_size < 1:
         raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
+    elif seed < 0:
+        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
     elif data.groups is not None:
         train, test = _by_groups(data.labels, data.groups, test_size, seed)
     else:

@@ -137,6 +137,10 @@ def read_container(path: Path, *, mmap: bool) -> tuple[dict[str, Any], dict[str,
 
 
 def _folder_members(path: Path, mmap: bool) -> dict[str, Bytes]:
+    if not (path / MANIFEST).is_file():
+        raise ModelFileError(
+            f"{path}: a folder without {MANIFEST} is not a model. Pass what save_model has written."
+        )
     entries = sorted(path.iterdir())
     if len(entries) > _MAX_MEMBERS:
         raise ModelFileError(
