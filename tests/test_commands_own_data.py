@@ -130,6 +130,13 @@ def test_evaluate_counts_right(run, model, tables):
         assert word in told
 
 
+def test_a_way_to_reject_needs_a_threshold(run, tables, tmp_path):
+    code, _, told = run("fit", tables / "wine.csv", "--reject-by", "margin", "--out", tmp_path / "m.residuum")
+    assert code == 2
+    assert "--reject-threshold" in told
+    assert not (tmp_path / "m.residuum").exists()
+
+
 def test_rejection_of_a_class_the_model_never_saw(run, tables, tmp_path):
     rows = rows_of(tables / "train.csv")
     path, out = tmp_path / "two.csv", tmp_path / "two.residuum"

@@ -58,9 +58,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
 @click.option(
     "--reject-by",
     type=click.Choice(["margin", "concentration"]),
-    default="margin",
-    show_default=True,
-    help="Confidence: margin of the residuals, or concentration of the code on one class.",
+    help="Confidence: margin of the residuals (default), or concentration of the code on one class.",
 )
 @own.splitting_options
 @own.reading_options
@@ -179,7 +177,9 @@ def _recipe(data: OwnData, options: dict[str, Any], settings: dict[str, Any]) ->
         confidence["probability"] = True
     if options["reject_threshold"] is not None:
         confidence["reject_threshold"] = options["reject_threshold"]
-        confidence["reject_by"] = options["reject_by"]
+        confidence["reject_by"] = options["reject_by"] or "margin"
+    elif options["reject_by"]:
+        raise UsageError("--reject-by says how to measure confidence and needs a --reject-threshold.")
     return Recipe(
         method=options["method"],
         select=options["select"],
