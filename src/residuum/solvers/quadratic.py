@@ -7,6 +7,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import Change
+from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers._updated import AtomSide, ClassSide, FeatureSide, UpdatedInverse, Weights
 
 
@@ -72,8 +73,10 @@ class QuadraticInverse:
         atoms = self._dictionary.atoms64
         if self._classwise:
             half = np.empty_like(atoms)  # M^{-1} X', class by class
-            for block in self._dictionary.blocks:
-                half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
+            # Threads of BLAS wait for each other longer than these small matrices take.
+            with single_threaded_blas():
+                for block in self._dictionary.blocks:
+                    half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
             inner = half.T @ atoms if self._shared else None
         else:
             half = atoms / self._ridge
