@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import MAX_CHANGES, Change
+from residuum.solvers._threads import single_threaded_blas
 
 # Arrays from which a form can be built again, bit for bit.
 State = dict[str, np.ndarray]
@@ -190,8 +191,9 @@ class ClassSide(UpdatedInverse):
             return None
         inner = state["inner"].copy()
         if new.shared:
-            for sign, rest, moved in _class_moves(change):
-                _correct(inner, sign * new.shared, rest, moved, new.classwise, new.ridge)
+            with single_threaded_blas():  # the matrices of one class are too small for threads
+                for sign, rest, moved in _class_moves(change):
+                    _correct(inner, sign * new.shared, rest, moved, new.classwise, new.ridge)
         first = _unchanged(state["first"], change)
         return cls(after, {**state, "inner": inner, "first": first, "changes": changes}, new)
 
