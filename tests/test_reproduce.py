@@ -25,6 +25,7 @@ from residuum.experiments.accuracy import honest_table
 from residuum.experiments.outcomes import Outcome, read_folders
 from residuum.experiments.paper_report import accuracy_table, read_contents, results_page
 from residuum.experiments.plans import Clock, Key, plan
+from residuum.experiments.plots import convergence_figure
 from residuum.experiments.preparation import FEATURES, SPLITS, Preparation, Prepared
 from residuum.experiments.run import read_cell, run_plan
 from residuum.experiments.run_folder import SETTINGS, to_json, write_atomic
@@ -491,3 +492,10 @@ def test_honest_choices_stand_beside_the_papers_nrc(soft, said):
 
 def test_no_honest_table_without_our_own_searches():
     assert honest_table([_outcome("published", {"NRC": 940})]) is None
+
+
+def test_no_tick_of_a_figure_is_left_as_mathematics():
+    curve = [10.0**-k for k in range(1, 7)]
+    drawn = convergence_figure({"curves": dict.fromkeys(("c - z", "c", "z"), curve), "published_steps": 5})
+    assert "$" not in drawn
+    assert ">0.001<" in drawn

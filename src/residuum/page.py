@@ -20,6 +20,7 @@ h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .5rem; }
+h2 + .wide caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }

@@ -104,6 +104,8 @@ def convergence_figure(illustration: dict[str, Any]) -> str:
         axis.text(stop + 0.8, 0.97, note, transform=axis.get_xaxis_transform(), va="top")
         axis.set_xlabel("step of ADMM")
         axis.set_ylabel("largest difference")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # plain text, as mathematics is off
+        axis.yaxis.set_minor_formatter("")
         axis.margins(x=0.01)
         axis.legend(frameon=False, loc="upper right")
         ends = ", ".join(f"max |{name}| is {curve[-1]:.1e}" for name, curve in curves.items())
