@@ -163,9 +163,10 @@ class ClassSide(UpdatedInverse):
         V = X_P - X_R M_R^{-1} classwise X_R'X_P,   S = ridge*I + classwise X_P'V
     """
 
-    def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
-        super().__init__(dictionary, state, weights)
-        self._factor = _ridged(state["inner"].copy(), 0.0) if weights.shared else None
+    @cached_property
+    def _factor(self) -> Any:
+        """Of ``I + shared*T``, made at the next query, once for all changes until then."""
+        return _ridged(self.state["inner"].copy(), 0.0) if self._weights.shared else None
 
     @cached_property
     def _own(self) -> dict[int, tuple[bool, Any]]:
