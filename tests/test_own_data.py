@@ -6,7 +6,6 @@ import builtins
 import pickle
 import tracemalloc
 import zipfile
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -207,8 +206,14 @@ def test_any_bytes_give_samples_or_a_typed_error(content, tmp_path_factory):
     for ending in ("csv", "npz", "npy", "mat", "parquet"):
         path = tmp_path_factory.mktemp("fuzz") / f"data.{ending}"
         path.write_bytes(content)
-        with suppress(ResiduumError):
-            read_data(path)
+        try:
+            data = read_data(path)
+        except ResiduumError as error:
+            assert str(error)
+        else:
+            assert data.features.ndim == 2
+            assert np.isfinite(data.features).all()
+            assert data.labels is None or len(data.labels) == len(data.features)
 
 
 # A model's view of new data.
