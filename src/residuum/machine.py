@@ -106,25 +106,32 @@ def extras() -> dict[str, dict[str, str | None]]:
     return found
 
 
+def allowed_cores(n_jobs: int | None) -> int:
+    """Cores that ``n_jobs`` stands for; -1 and None are every usable core."""
+    cores = usable_cores()
+    if n_jobs not in (None, -1) and not 1 <= n_jobs <= cores:
+        raise UsageError(f"n_jobs must be -1 (all cores) or from 1 to {cores}, the cores here. Got {n_jobs}.")
+    return cores if n_jobs in (None, -1) else n_jobs
+
+
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Give BLAS, OpenMP and numba `n_jobs` threads; -1 is every usable core, None changes nothing."""
+    """Give BLAS, OpenMP, numba and the solvers `n_jobs` threads; -1 is every usable core, None no limit."""
     if n_jobs is None:
         yield
         return
-    cores = usable_cores()
-    if n_jobs != -1 and not 1 <= n_jobs <= cores:
-        raise UsageError(f"n_jobs must be -1 (all cores) or from 1 to {cores}, the cores here. Got {n_jobs}.")
-    count = cores if n_jobs == -1 else n_jobs
+    count = allowed_cores(n_jobs)
     import numba
     from threadpoolctl import threadpool_limits
+
+    from residuum.solvers._threads import at_most
 
     thread_pools()  # a library loaded later would not be limited
     before = numba.get_num_threads()
     most: int = vars(numba.config)["NUMBA_NUM_THREADS"]
     numba.set_num_threads(min(count, most))
     try:
-        with threadpool_limits(count):
+        with threadpool_limits(count), at_most(count):
             yield
     finally:
         numba.set_num_threads(before)

@@ -28,7 +28,7 @@ from residuum.errors import InterruptedRunError
 )
 @click.option("--resume/--fresh", default=True, help="Keep finished results (default) or compute them again.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
-@click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
+@click.option("--n-jobs", type=int, help="Cores: trials run side by side.  [default: all]")
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/reproduce, or ...-quick]")
 @click.option("--data", metavar="FOLDER", help="Data home.  [default: $RESIDUUM_DATA, else the cache folder]")
 @click.option("--allow-subset", is_flag=True, help="Photographs: run a part of a data set, labelled as such.")
@@ -65,7 +65,7 @@ def reproduce(
     from residuum.experiments.run import run_plan
     from residuum.experiments.run_folder import open_folder
     from residuum.experiments.tables import EXPERIMENTS, get_experiment
-    from residuum.machine import limit_threads, machine_facts
+    from residuum.machine import allowed_cores, limit_threads, machine_facts
 
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [get_experiment(name) for name in wanted]
@@ -90,7 +90,8 @@ def reproduce(
                 continue
             with _progress(folder) as show:
                 if experiment.kind == "accuracy":
-                    run_plan(plans[experiment.name], folder, machine, on_step=show, **common)
+                    job = plans[experiment.name]
+                    run_plan(job, folder, machine, on_step=show, n_jobs=allowed_cores(n_jobs), **common)
                 else:
                     extras[experiment.kind](
                         experiment, folder, machine, quick=quick, seed=seed, on_step=show, **common

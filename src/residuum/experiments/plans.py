@@ -140,6 +140,7 @@ class Clock:
     """Seconds left, from the measured times of like cells, or else in proportion to `COSTS`."""
 
     pending: list[Key]
+    workers: int = 1  # cells computed side by side
     seconds: dict[tuple[Any, ...], list[float]] = field(default_factory=dict)
     _spent: float = 0.0
     _guessed: float = 0.0
@@ -168,4 +169,4 @@ class Clock:
         for key in self.pending:
             like = self.seconds.get(self._like(key))
             total += sum(like) / len(like) if like else rate * self.guess(key)
-        return total
+        return total / self.workers

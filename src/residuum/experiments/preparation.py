@@ -78,6 +78,7 @@ FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
     "unit_pixels": unit_pixels,
     "scattering": scattering,
 }
+SLOW_FEATURES = ("scattering",)  # those kept on disk
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,22 @@ class Preparation:
             labels[parts.test],
         )
 
+    def keep(self, trial: int) -> None:
+        """Compute what comes before PCA; of slow features a copy stays on disk."""
+        largest = self._largest(trial)
+        self._raw("train", largest[:1], largest, trial)
+        self._raw_test(self.split(self.rows[0], trial), trial)
+
     def _project(self, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
         train = self._raw("train", parts.train, self._largest(trial), trial)
-        test = self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
+        test = self._raw_test(parts, trial)
         # n centred samples span n - 1 directions at most: 50 of each of ten digits give 499, not 500.
         limit = min(len(train) - 1, train.shape[1])
         pca = EigenfacePCA(dimension if dimension < limit else None, normalize=False).fit(train)
         return pca.transform(train), pca.transform(test)
+
+    def _raw_test(self, parts: Split, trial: int) -> Array:
+        return self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
 
     def _largest(self, trial: int) -> Array:
         return self.split(max(self.rows, key=lambda row: self.table.per_class(row) or 0), trial).train

@@ -11,15 +11,18 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from residuum.experiments.photo_tables import PhotoTable
 from residuum.experiments.photos import PhotoPreparation
 from residuum.experiments.plans import Clock, Key, Plan
-from residuum.experiments.preparation import Preparation, Prepared
+from residuum.experiments.preparation import SLOW_FEATURES, Preparation, Prepared
 from residuum.experiments.protocol import PROTOCOLS, Answer, answer, grid
 from residuum.experiments.run_folder import plain, to_json, write_atomic
+from residuum.experiments.workers import Tell, side_by_side
 
 FORMAT = "residuum cell 1"
 TRIALS = "trials"
@@ -36,6 +39,7 @@ def run_plan(
     data_home: str | None = None,
     cache_dir: Path | None = None,
     on_step: OnStep = lambda text, done, total, left: None,
+    n_jobs: int = 1,
 ) -> int:
     """Compute every cell that the folder does not hold yet; return how many were computed.
 
@@ -53,52 +57,104 @@ def run_plan(
         Data sets, and slow features.
     on_step : callable
         Called before each cell with (what, cells done, cells in all, seconds left or None).
+    n_jobs : int
+        Cores. With more than one, rows and trials are computed side by side, each in a process of its own:
+        the threads of one process would wait for each other most of the time.
     """
     keys = list(plan.keys())
     clock = Clock(list(keys))
-    preparation: Preparation | PhotoPreparation | None = None
-    held: tuple[tuple[int, int], Prepared] | None = None
-    answers: dict[str, tuple[Answer, float, float]] = {}
-    computed = 0
+    pending = []
     for key in keys:
-        recipe = _recipe(plan, key)
-        path = key.path(folder)
-        kept = read_cell(path) if resume else None
-        if kept is not None and kept["recipe"] == recipe:
+        kept = read_cell(key.path(folder)) if resume else None
+        if kept is not None and kept["recipe"] == _recipe(plan, key):
             clock.done(key, 0.0 if kept["shared"] else kept["seconds"])
-            continue
-        on_step(str(key), len(keys) - len(clock.pending), len(keys), clock.left())
-        if preparation is None:
+        else:
+            pending.append(key)
+    groups = [list(cells) for _, cells in groupby(pending, key=lambda key: (key.trial, key.row))]
+    # Photographs: the features take the time, and their extractors use all cores by themselves.
+    clock.workers = 1 if isinstance(plan.table, PhotoTable) else max(1, min(n_jobs, len(groups)))
 
-            def tell(text: str) -> None:
-                on_step(text, len(keys) - len(clock.pending), len(keys), clock.left())
+    def step(text: str) -> None:
+        on_step(text, len(keys) - len(clock.pending), len(keys), clock.left())
 
-            preparation = _preparation(plan, data_home, cache_dir, tell)
-        if held is None or held[0] != (key.row, key.trial):
-            held, answers = ((key.row, key.trial), preparation.features(key.row, key.trial)), {}
-            _write_trial(folder, plan, key, preparation, held[1])
-        data = held[1]
-        parameters = grid(plan.table, key.protocol, key.method, len(data.train))
-        # Two protocols may ask the same of a method: it is asked once, and each gets its own file.
-        question = f"{key.method} {PROTOCOLS[key.protocol].on_test} {sorted(parameters.items())}"
-        shared = question in answers
-        if not shared:
-            started, busy = time.perf_counter(), time.process_time()
-            found = answer(
-                key.method,
-                parameters,
-                data,
-                on_test=PROTOCOLS[key.protocol].on_test,
-                validation=plan.validation,
-            )
-            answers[question] = (found, time.perf_counter() - started, time.process_time() - busy)
-        found, seconds, cpu_seconds = answers[question]
-        times = {"seconds": seconds, "cpu_seconds": cpu_seconds, "shared": shared}
-        _write_cell(path, recipe, found, data, times, machine)
-        clock.done(key, 0.0 if shared else seconds)
-        computed += 1
+    make = partial(Trials, plan, folder, machine, data_home, cache_dir)
+    reports: dict[str, Callable[..., None]] = {"begin": step, "done": clock.done}
+
+    def on_report(name: str, *told: Any) -> None:
+        reports[name](*told)
+
+    if clock.workers == 1:
+        trials = make()
+        for group in groups:
+            trials(group, on_report)
+    else:
+        _keep_features(make(), groups, on_report)
+        # The longest of a trial first, so that none of them is left over for one process at the end.
+        groups.sort(key=lambda group: (group[0].trial, -sum(map(clock.guess, group))))
+        threads = n_jobs // clock.workers
+        side_by_side(make, groups, on_report, workers=clock.workers, threads=threads)
     on_step("report", len(keys), len(keys), 0.0)
-    return computed
+    return len(pending)
+
+
+class Trials:
+    """Computes cells of a plan; what cells of the same row and trial share is made once.
+
+    Called with a list of such cells and ``tell``, which hears ``("begin", what)`` before each and
+    ``("done", key, seconds)`` after it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        machine: dict[str, Any],
+        data_home: str | None,
+        cache_dir: Path | None,
+    ) -> None:
+        self.plan, self._folder, self._machine = plan, folder, machine
+        self._homes = (data_home, cache_dir)
+        self._preparation: Preparation | PhotoPreparation | None = None
+
+    def preparation(self, tell: Tell) -> Preparation | PhotoPreparation:
+        """The data set, loaded when it is first needed."""
+        if self._preparation is None:
+            self._preparation = _preparation(self.plan, *self._homes, lambda text: tell("begin", text))
+        return self._preparation
+
+    def __call__(self, cells: list[Key], tell: Tell) -> None:
+        tell("begin", str(cells[0]))
+        preparation = self.preparation(tell)
+        data = preparation.features(cells[0].row, cells[0].trial)
+        _write_trial(self._folder, self.plan, cells[0], preparation, data)
+        answers: dict[str, tuple[Answer, float, float]] = {}
+        for key in cells:
+            tell("begin", str(key))
+            parameters = grid(self.plan.table, key.protocol, key.method, len(data.train))
+            on_test = PROTOCOLS[key.protocol].on_test
+            # Two protocols may ask the same of a method: it is asked once, and each gets its own file.
+            question = f"{key.method} {on_test} {sorted(parameters.items())}"
+            shared = question in answers
+            if not shared:
+                started, busy = time.perf_counter(), time.process_time()
+                found = answer(key.method, parameters, data, on_test=on_test, validation=self.plan.validation)
+                answers[question] = (found, time.perf_counter() - started, time.process_time() - busy)
+            found, seconds, cpu_seconds = answers[question]
+            times = {"seconds": seconds, "cpu_seconds": cpu_seconds, "shared": shared}
+            recipe = _recipe(self.plan, key)
+            _write_cell(key.path(self._folder), recipe, found, data, times, self._machine)
+            tell("done", key, 0.0 if shared else seconds)
+
+
+def _keep_features(trials: Trials, groups: list[list[Key]], tell: Tell) -> None:
+    """Put slow features on disk, where all processes find them, instead of letting each compute its own."""
+    table: Any = trials.plan.table
+    if table.features not in SLOW_FEATURES:
+        return
+    preparation: Any = trials.preparation(tell)
+    for trial in dict.fromkeys(group[0].trial for group in groups):
+        tell("begin", f"{table.name} trial {trial + 1}: {table.features}")
+        preparation.keep(trial)
 
 
 def _preparation(
