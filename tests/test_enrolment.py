@@ -1,5 +1,6 @@
 """Enrolling and forgetting: what a fresh fit to the same samples would give, to 1e-8."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -208,6 +209,46 @@ def test_the_old_dictionary_stays_as_it_was():
     X, y, _ = make((60, 20, 3))
     model = NRC().fit(X[:50], y[:50])
     old = model.dictionary_
-    copy = old.atoms.copy()
+    atoms = old.atoms.copy()
     model.partial_fit(X[50:], y[50:]).forget(samples=[1])
-    assert (old.atoms == copy).all()
+    assert (old.atoms == atoms).all()
+
+
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC", "SoftNRC-inf"])
+def test_enrolling_beyond_the_room_that_was_left(name):
+    X, y, Q = make((120, 25, 5))
+    model = clone(MODELS[name]).fit(X[:60], y[:60])
+    for i in range(60, 110):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.predict(Q[:1])
+    assert_same(model, X, y, list(range(110)), Q)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_copies_of_a_model_go_their_own_ways(name):
+    """A shallow copy shares every array with its model: neither may see what the other enrols."""
+    X, y, Q = make((120, 25, 5))
+    model = clone(MODELS[name]).fit(X[:100], y[:100])
+    model.partial_fit(X[100:101], y[100:101]).predict(Q)
+    twin = copy.copy(model)
+    before = dense(model.encode(Q))
+    twin.partial_fit(X[101:103], y[101:103]).predict(Q)
+    assert (dense(model.encode(Q)) == before).all()
+    model.partial_fit(X[103:106], y[103:106])
+    kept = [*range(101), 103, 104, 105]
+    fresh = clone(model).fit(X[kept], y[kept])
+    np.testing.assert_allclose(dense(model.encode(Q)), dense(fresh.encode(Q)), rtol=0, atol=1e-8)
+    assert_same(twin, X, y, list(range(103)), Q)
+
+
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact"])
+def test_of_equal_samples_the_same_one_is_used_as_after_a_fit(name):
+    """The later copy belongs to the first class, so it comes first in the dictionary."""
+    X, y, _ = make((60, 20, 3))
+    X = np.concatenate([X, X[y == "class 2"][:3]])
+    y = np.concatenate([y, ["class 0"] * 3])
+    model = clone(MODELS[name]).fit(X[:60], y[:60])
+    for i in range(60, 63):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.predict(X[:1])
+    assert_same(model, X, y, list(range(63)), X[60:])

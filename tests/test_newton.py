@@ -13,7 +13,7 @@ from scipy.optimize import minimize, nnls
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from residuum.solvers import _newton_block
+from residuum.solvers import _newton_block, newton
 from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers.newton import prepare_newton, solve_newton
 
@@ -141,7 +141,7 @@ def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
     atoms, queries = mixture(300, 150, 40)
     whole = solve_newton(atoms, queries, n_jobs=1)
     if path == "no gram":
-        monkeypatch.setattr(_newton_block, "_GRAM_ATOMS", 0)
+        monkeypatch.setattr(newton, "_GRAM_ATOMS", 0)
     if path == "faces":
         monkeypatch.setattr(_newton_block, "_LOCAL_CAP", 5)
     if path == "careful":

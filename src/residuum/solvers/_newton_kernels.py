@@ -68,6 +68,20 @@ def gather(gram: Any, index: Any, small: Any) -> None:
 
 
 @njit(**_OPTIONS)
+def subtract_moved(reach: Any, core_reach: Any, index: Any, small: Any) -> None:
+    """Subtract the rows and columns ``index`` of reach' core_reach, symmetric and of low rank."""
+    n, n_moved = len(index), len(reach)
+    other = np.empty(n, np.float32)
+    for m in range(n_moved):
+        for b in range(n):
+            other[b] = core_reach[m, index[b]]
+        for a in range(n):
+            out, factor = small[a], reach[m, index[a]]
+            for b in range(n):
+                out[b] -= factor * other[b]
+
+
+@njit(**_OPTIONS)
 def _add_product(small: Any, n: int, vector: Any, scale: Any, out: Any) -> None:
     """Add scale * small @ vector to out, four non-zeros of vector (rows of symmetric small) at a time."""
     used = np.empty(n, np.int64)
@@ -202,9 +216,20 @@ def improve_dense(
 
 @njit(**_OPTIONS)
 def solve_rows(
-    gram: Any, alpha: float, base: Any, slack: Any, correct: bool, tols: Any, max_iter: int, cap: int
+    gram: Any,
+    reach: Any,
+    core_reach: Any,
+    alpha: float,
+    base: Any,
+    slack: Any,
+    correct: bool,
+    tols: Any,
+    max_iter: int,
+    cap: int,
 ) -> None:
     """Improve each row of base (p >= 0) in place on the atoms with p > 0 or slack > 0.
+
+    The quadratic term is gram - reach' core_reach; gram may have room behind its last atom.
 
     With ``correct`` the slack is the negative gradient at p; otherwise it is the linear term, and the
     gradient at p follows from it because p vanishes off the chosen atoms. Rows with more than ``cap`` such
@@ -221,4 +246,5 @@ def solve_rows(
                 n += 1
         if n <= cap:
             gather(gram, index[:n], small)
+            subtract_moved(reach, core_reach, index[:n], small)
             improve_dense(small, alpha, index[:n], base[row], slack[row], correct, tols[row], max_iter)

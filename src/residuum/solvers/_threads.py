@@ -7,15 +7,23 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import joblib
-from threadpoolctl import threadpool_limits
+import scipy.linalg  # noqa: F401  its BLAS is to be found below
+from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
 _most: int | None = None  # set by `at_most`
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of numpy and scipy; looking for them takes milliseconds, more than many a solve."""
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -29,7 +37,7 @@ def single_threaded_blas() -> Iterator[None]:
     global _holders, _limiter
     with _lock:
         if _holders == 0:
-            _limiter = threadpool_limits(limits=1, user_api="blas")
+            _limiter = _blas().limit(limits=1, user_api="blas")
         _holders += 1
     try:
         yield

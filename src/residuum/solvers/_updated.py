@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dgemm
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import MAX_CHANGES, Change
@@ -72,6 +73,13 @@ def _solved(factor: Any, rows: FloatArray) -> FloatArray:
     return cho_solve(factor, np.asarray(rows, dtype=np.float64).T, check_finite=False).T
 
 
+def _add_product(matrix: FloatArray, weight: float, rows: FloatArray, others: FloatArray) -> None:
+    """``matrix += weight * rows'others``, which is symmetric like the matrix, without a second matrix."""
+    if len(rows):
+        # What is C order for numpy is the transpose for BLAS.
+        dgemm(weight, others.T, rows.T, beta=1.0, c=matrix.T, trans_b=True, overwrite_c=True)
+
+
 def _ridged(matrix: FloatArray, ridge: float) -> Any:
     """Cholesky factor of ``matrix + ridge*I``; the matrix is used up."""
     matrix[np.diag_indices_from(matrix)] += ridge
@@ -97,12 +105,9 @@ class FeatureSide(UpdatedInverse):
         if changes[0] > MAX_CHANGES or new.classwise or after.n_atoms <= after.n_features:
             return None
         normal = state["normal"].copy()
-        if len(change.added):
-            joined = after.rows(change.added)
-            normal += joined.T @ joined
-        if len(change.removed):
-            gone = change.before.rows(change.removed)
-            normal -= gone.T @ gone
+        joined, gone = after.rows(change.added), change.before.rows(change.removed)
+        _add_product(normal, 1.0, joined, joined)
+        _add_product(normal, -1.0, gone, gone)
         return cls(after, {"normal": normal, "changes": changes}, new)
 
     def encode(self, queries: FloatArray) -> FloatArray:
@@ -279,4 +284,4 @@ def _correct(
             reach = ridge * _solved(factor, moved)
     schur = weight * (reach @ moved.T)
     factor = _ridged((schur + schur.T) / 2, ridge)
-    inner += sign * (reach.T @ cho_solve(factor, reach, check_finite=False))
+    _add_product(inner, sign, reach, cho_solve(factor, reach, check_finite=False))

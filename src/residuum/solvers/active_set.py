@@ -32,10 +32,12 @@ from ._active_set_careful import finish_carefully
 from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
 from ._active_set_single import pivot_singly
 from ._change import Change
+from ._room import Places, Room, from_arrivals, places_after, spare
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram that is built unasked
+SQUARES = ("gram32",)
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 # New atoms in the first round, in later ones; sweeps of coordinate descent. Signed supports are larger and
 # their atoms closer to dependent: they are approached in smaller steps.
@@ -88,10 +90,12 @@ class PreparedAtoms:
     unit: FloatArray  # (n_atoms, n_features) float64
     unit32: FloatArray
     norms: FloatArray  # (n_atoms,); 0 for a zero atom
-    gram32: FloatArray  # (n_atoms, n_atoms) or (0, 0)
+    gram32: FloatArray  # (n_atoms, n_atoms), perhaps with room behind, or (0, 0)
     keys: FloatArray  # (n_atoms,), equal for equal atoms
     twins: dict[bool, tuple[np.ndarray, np.ndarray]]  # signed -> (atom, group) of atoms with duplicates
     inner: FloatArray  # (n_features,) with unit @ inner >= 1, or empty
+    room: Room  # where unit, unit32 and gram32 can grow
+    places: Places | None = None  # position of each atom in the dictionary, where the order is another
 
 
 def _unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -146,7 +150,7 @@ def _inner_direction(unit: FloatArray, nonzero: np.ndarray) -> FloatArray:
 
 
 def prepare_atoms(
-    atoms: FloatArray, *, gram: FloatArray | None = None, build_gram: bool = True
+    atoms: FloatArray, *, gram: FloatArray | None = None, build_gram: bool = True, room: int = 0
 ) -> PreparedAtoms:
     """Scale atoms and, where it is small enough, build their Gram matrix.
 
@@ -158,57 +162,69 @@ def prepare_atoms(
         ``atoms @ atoms.T`` if it is at hand.
     build_gram : bool
         Whether to build a Gram matrix that was not given, when it takes at most 1 GiB.
+    room : int
+        Atoms that may join later without a copy.
     """
-    unit, norms = _unit_rows(atoms)
-    n_atoms = len(unit)
-    gram32 = np.empty((0, 0), np.float32)
+    scaled, norms = _unit_rows(atoms)
+    n_atoms, n_features = scaled.shape
+    capacity = n_atoms + room
+    unit32 = np.empty((capacity, n_features), np.float32)
+    unit32[:n_atoms] = scaled
+    unit = scaled
+    if room:
+        unit = np.empty((capacity, n_features))
+        unit[:n_atoms] = scaled
+    arrays = {"unit": unit, "unit32": unit32}
     if gram is not None or (build_gram and 4 * n_atoms**2 <= GRAM_BYTES):
-        gram32 = np.empty((n_atoms, n_atoms), np.float32)
+        arrays["gram32"] = np.empty((capacity, capacity), np.float32)
         with np.errstate(divide="ignore"):
             inverse = np.where(norms > 0, 1.0 / norms, 0.0)
         for start in range(0, n_atoms, 512):
-            part = slice(start, start + 512)
+            part = slice(start, min(start + 512, n_atoms))
             with np.errstate(all="ignore"):
                 block = None if gram is None else gram[part] * inverse[part, None] * inverse
             if block is None or not np.isfinite(block).all():
-                block = unit[part] @ unit.T
-            gram32[part] = block
-    keys = _keys(unit)
-    return PreparedAtoms(
-        unit=unit,
-        unit32=unit.astype(np.float32),
-        norms=norms,
-        gram32=gram32,
-        keys=keys,
-        twins={signed: _twins(unit, keys, signed) for signed in (False, True)},
-        inner=_inner_direction(unit, norms > 0),
-    )
+                block = scaled[part] @ scaled.T
+            arrays["gram32"][part, :n_atoms] = block
+    keys = _keys(scaled)
+    return _prepared(Room(n_atoms, arrays, SQUARES), norms, keys, _inner_direction(scaled, norms > 0), None)
 
 
 def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
-    """What `prepare_atoms` makes of the atoms after a change, with the old Gram matrix carried over."""
-    new, new_norms = _unit_rows(change.after.atoms[change.added])
-    unit = change.carry(old.unit, new)
-    norms = change.carry(old.norms, new_norms)
-    gram32 = np.empty((0, 0), np.float32)
-    if 4 * len(unit) ** 2 <= GRAM_BYTES:
-        if not len(old.gram32):
-            return prepare_atoms(change.after.atoms)
-        gram32 = change.carry_square(old.gram32, (new @ unit.T).astype(np.float32))
-    keys = change.carry(old.keys, _keys(new))
+    """What `prepare_atoms` makes of the atoms after a change; the old Gram matrix serves on."""
+    n_before, n_after = len(old.norms), change.after.n_atoms
+    if (4 * n_after**2 <= GRAM_BYTES) != bool(len(old.gram32)):
+        return prepare_atoms(change.after.atoms, room=spare(n_after))
+    new, new_norms = _unit_rows(change.after.rows(change.added))
+    rows = {"unit": new, "unit32": new.astype(np.float32)}
+    if not len(change.removed):
+        places: Places | None = places_after(old.places, change)
+        norms = np.concatenate([old.norms, new_norms])
+        keys = np.concatenate([old.keys, _keys(new)])
+        if len(old.gram32):
+            rows["gram32"] = np.hstack([new @ old.unit.T, new @ new.T])
+        room = old.room.extended(n_before, rows)
+    else:
+        places, change = None, from_arrivals(old.places, change)
+        norms, keys = change.carry(old.norms, new_norms), change.carry(old.keys, _keys(new))
+        arrays = {name: change.carry(getattr(old, name), rows[name]) for name in rows}
+        if len(old.gram32):
+            gram32 = old.gram32[:n_before, :n_before]
+            arrays["gram32"] = change.carry_square(gram32, (new @ arrays["unit"].T).astype(np.float32))
+        room = Room(n_after, arrays, SQUARES)
     # A direction that serves the old atoms serves fewer of them too, and new ones unless they lie elsewhere.
     inner = old.inner
     if not len(inner) or (new @ inner < 1).any():
-        inner = _inner_direction(unit, norms > 0)
-    return PreparedAtoms(
-        unit=unit,
-        unit32=change.carry(old.unit32, new.astype(np.float32)),
-        norms=norms,
-        gram32=gram32,
-        keys=keys,
-        twins={signed: _twins(unit, keys, signed) for signed in (False, True)},
-        inner=inner,
-    )
+        inner = _inner_direction(room.arrays(n_after)["unit"], norms > 0)
+    return _prepared(room, norms, keys, inner, places)
+
+
+def _prepared(
+    room: Room, norms: FloatArray, keys: FloatArray, inner: FloatArray, places: Places | None
+) -> PreparedAtoms:
+    arrays = {"gram32": np.empty((0, 0), np.float32), **room.arrays(len(norms))}
+    twins = {signed: _twins(arrays["unit"], keys, signed) for signed in (False, True)}
+    return PreparedAtoms(**arrays, norms=norms, keys=keys, twins=twins, inner=inner, room=room, places=places)
 
 
 def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[rounds.Atoms, float]:
@@ -226,7 +242,8 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
         )
     if l2 == 0:
         shared, group = prepared.twins[signed]
-        preference = np.lexsort((shared, -norms[shared] if l1 > 0 else shared, group))
+        rank = shared if prepared.places is None else prepared.places[shared]
+        preference = np.lexsort((rank, -norms[shared] if l1 > 0 else rank, group))
         keep = np.concatenate([[True], np.diff(group[preference]) != 0]) if len(shared) else np.empty(0, bool)
         barred[shared[preference][~keep]] = np.inf
     view = rounds.Atoms(

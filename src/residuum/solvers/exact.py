@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
+from residuum.solvers._room import Places, sorted_codes, spare
 from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 
@@ -55,7 +57,7 @@ class ActiveSet:
         from residuum.solvers.active_set import prepare_atoms, prepare_changed_atoms
 
         if self._pending is None:
-            return prepare_atoms(self.dictionary.atoms)
+            return prepare_atoms(self.dictionary.atoms, room=spare(self.dictionary.n_atoms))
         old, change = self._pending
         self._pending = None
         return prepare_changed_atoms(old, change)
@@ -76,32 +78,43 @@ class ActiveSet:
         self._carried = self._pending is not None
 
     def state(self) -> State:
-        """What differs from a fresh preparation: few entries of the Gram matrix, mostly none, by rounding."""
+        """What differs from a fresh preparation: the order and, by rounding, entries of the Gram matrix."""
         if not self._carried:
             return {}
-        from residuum.solvers.active_set import prepare_atoms
-
-        fresh, gram = prepare_atoms(self.dictionary.atoms).gram32.ravel(), self._prepared.gram32.ravel()
+        prepared, n_atoms = self._prepared, self.dictionary.n_atoms
+        places = np.arange(n_atoms) if prepared.places is None else prepared.places
+        gram = prepared.gram32[:n_atoms, :n_atoms].ravel()
+        fresh = self._fresh(places).gram32.ravel()
         entries = np.flatnonzero(fresh != gram)
-        return {"entries": entries, "values": gram[entries], "inner": self._prepared.inner}
+        return {"entries": entries, "values": gram[entries], "inner": prepared.inner, "places": places}
 
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
-        self.__dict__["_prepared"] = replace(self._prepared, inner=state["inner"])
-        self._prepared.gram32.ravel()[state["entries"]] = state["values"]
+        places = state.get("places", np.arange(self.dictionary.n_atoms))
+        prepared = replace(self._fresh(places), inner=state["inner"], places=places)
+        prepared.gram32.ravel()[state["entries"]] = state["values"]
+        self.__dict__["_prepared"] = prepared
         self._carried = True
+
+    def _fresh(self, places: Places) -> Any:
+        """A preparation without room of atoms that arrived in this order."""
+        from residuum.solvers.active_set import prepare_atoms
+
+        return prepare_atoms(self.dictionary.atoms[np.argsort(places)])
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""
         from residuum.solvers.active_set import solve_active_set
 
-        return solve_active_set(
+        places = self._prepared.places
+        solution = solve_active_set(
             self._prepared,
             queries,
             l1=self.problem.l1,
             l2=self.problem.l2,
             signed=not math.isinf(self.problem.neg_weight),
-            x0=start,
+            x0=start if start is None or places is None else sp.csr_array(start)[:, places],
             tol=self.tol,
             n_jobs=self.n_jobs,
         )
+        return replace(solution, codes=sorted_codes(solution.codes, places))

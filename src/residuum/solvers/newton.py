@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,20 +11,29 @@ from scipy.linalg import eigh, qr
 from sklearn.exceptions import ConvergenceWarning
 
 from ._newton_block import Prepared, certify, solve_block
+from ._room import Room
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
 _BLOCK_ENTRIES = 2_000_000  # codes at once in one thread: 16 MB, and about ten arrays of that size
 _SINGLE_TOL = 1e-6
+_GRAM_ATOMS = 8000  # 256 MB
+
+Array = npt.NDArray[np.float64]
 
 
 def prepare_newton(
-    atoms: FloatArray, l2: float = 0.01, neg_weight: float = 1.0, *, spectrum: FloatArray | None = None
+    atoms: FloatArray,
+    l2: float = 0.01,
+    neg_weight: float = 1.0,
+    *,
+    spectrum: FloatArray | None = None,
+    room: int = 0,
 ) -> Prepared:
     """Factor the dictionary once for many calls of :func:`solve_newton`.
 
     Where the features are eigenvectors of ``X X'`` already, ``spectrum`` holds its diagonal and nothing is
-    factored.
+    factored. ``room`` is the number of atoms that may join later without a copy of all.
     """
     if not (np.isfinite(l2) and l2 > 0):
         raise ValueError(
@@ -37,13 +47,31 @@ def prepare_newton(
     exact = np.asarray(atoms, dtype=np.float64)
     basis = np.eye(exact.shape[1])
     if spectrum is not None:
-        return Prepared(float(l2), float(neg_weight), basis, exact, np.asarray(spectrum, dtype=np.float64))
+        return _with_gram(l2, neg_weight, basis, exact, np.asarray(spectrum, dtype=np.float64))
     if exact.shape[0] < exact.shape[1]:
         basis, triangle = qr(exact.T, mode="economic", check_finite=False)
         exact = triangle.T
     eigenvalues, vectors = eigh(exact.T @ exact, check_finite=False)
-    rotated = np.ascontiguousarray(exact @ vectors)
-    return Prepared(float(l2), float(neg_weight), basis @ vectors, rotated, np.maximum(eigenvalues, 0))
+    return _with_gram(l2, neg_weight, basis @ vectors, exact @ vectors, np.maximum(eigenvalues, 0), room)
+
+
+def _with_gram(
+    l2: float, neg_weight: float, basis: Array, rotated: Array, eigenvalues: Array, room: int = 0
+) -> Prepared:
+    """The preparation, with ``X'MX`` where float32 makes progress and it does not take too much memory."""
+    n_atoms, rank = rotated.shape
+    capacity = n_atoms + room
+    arrays = {"atoms": np.empty((capacity, rank)), "atoms32": np.empty((capacity, rank), np.float32)}
+    for array in arrays.values():
+        array[:n_atoms] = rotated
+    parts = (float(l2), float(neg_weight), basis, arrays["atoms"][:n_atoms], eigenvalues)
+    prep = Prepared(*parts, arrays["atoms32"][:n_atoms])
+    if prep.well_conditioned and n_atoms <= _GRAM_ATOMS:
+        arrays["gram32"] = np.empty((capacity, capacity), np.float32)
+        scaled = prep.atoms32 * prep.shrink.astype(np.float32)
+        np.matmul(scaled, prep.atoms32.T, out=arrays["gram32"][:n_atoms, :n_atoms])
+        return replace(prep, gram32=arrays["gram32"], room=Room(n_atoms, arrays, ("gram32",)))
+    return prep
 
 
 def solve_newton(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
+from residuum.solvers._room import sorted_codes, spare
 from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.solvers.exact import ActiveSet
 
-_CARRIED = ("basis", "atoms", "eigenvalues", "gram32", "moved", "signs")
+_CARRIED = ("basis", "atoms", "eigenvalues", "moved", "signs")
 
 
 class Newton:
@@ -61,6 +63,7 @@ class Newton:
                 self.problem.l2,
                 self.problem.neg_weight,
                 spectrum=self.dictionary.spectrum,
+                room=spare(self.dictionary.n_atoms),
             )
         return prepared
 
@@ -85,21 +88,28 @@ class Newton:
         fresh = "_prepared" not in self.__dict__ and self._pending is None
         if fresh or not len(self._prepared.signs):
             return {}
-        return {name: getattr(self._prepared, name) for name in _CARRIED}
+        prepared, n_atoms = self._prepared, self.dictionary.n_atoms
+        places = np.arange(n_atoms) if prepared.places is None else prepared.places
+        carried = {name: getattr(prepared, name) for name in _CARRIED}
+        return {**carried, "first_gram": prepared.gram32[:n_atoms, :n_atoms], "places": places}
 
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
         from residuum.solvers._newton_block import Prepared
 
+        if "first_gram" not in state:  # of a version whose Gram matrix was another: prepared anew
+            return
         # Kernels are compiled for arrays that can be written to: copies, should the state be mapped.
-        arrays = {name: np.array(array) for name, array in state.items()}
+        arrays: dict[str, Any] = {name: np.array(array) for name, array in state.items()}
+        arrays["gram32"] = arrays.pop("first_gram")
+        arrays["atoms32"] = arrays["atoms"].astype(np.float32)
         self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **arrays)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""
         from residuum.solvers.newton import solve_newton
 
-        return solve_newton(
+        solution = solve_newton(
             self.dictionary.atoms,
             queries,
             l2=self.problem.l2,
@@ -108,6 +118,7 @@ class Newton:
             n_jobs=self.n_jobs,
             prepared=self._prepared,
         )
+        return replace(solution, codes=sorted_codes(solution.codes, self._prepared.places))
 
 
 def soft_solver(
