@@ -158,6 +158,15 @@ def test_bad_grids_get_one_clear_error(bad, message, digits):
         bad.fit(X, y)
 
 
+def test_classes_too_close_for_float32_vs_grid_search(search):
+    """Pairs of classes that differ by 1e-6: their scores agree in the digits that float32 has."""
+    rng = np.random.default_rng(3)
+    X = np.abs(rng.normal(size=(60, 12)))
+    X, y = np.concatenate([X, X + 1e-6 * rng.normal(size=X.shape)]), np.repeat([0, 1, 2, 3], 30)
+    search.set_params(cv=3).fit(X, y)
+    assert_same_choice(search, grid_search(search, X, y, cv=3))
+
+
 def test_close_calls_are_scored_by_the_plain_rule():
     rng = np.random.default_rng(3)
     samples = np.abs(rng.normal(size=(12, 20)))

@@ -19,10 +19,10 @@ import numpy as np
 from residuum.base import dense
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
-from residuum.rules import RULES, class_distances, class_energies, settle_ties
+from residuum.rules import RULES, class_distances, class_energies
 from residuum.selection.base import Candidate, GridSelector
 from residuum.selection.folds import Codes, Fold, in_doubt, per_part
-from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
+from residuum.solvers import ADMM, ActiveSet, ClosedForm, Newton, soft_solver
 
 _GRID: dict[str, list[Any]] = {
     "cv": ["cv_object"],
@@ -226,9 +226,12 @@ class SoftNRCCV(GridSelector):
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
         for (l2, weight), members in _grouped(candidates, "l2", "neg_weight").items():
-            solver = soft_solver(CodingProblem(l2=l2, neg_weight=weight), fold.dictionary, tol=1e-8)
-            codes = solver.solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
+            solver = soft_solver(CodingProblem(l2=l2, neg_weight=weight), fold.dictionary)
+            if isinstance(solver, Newton) and fold.settles_winners:
+                codes = _until_clear(fold, solver, l2)
+            else:
+                codes = Codes(dense(solver.solve(fold.queries, certify=False).codes))
+            yield from _by_rule(fold, codes, candidates, members)
 
 
 class SRCCV(GridSelector):
@@ -396,7 +399,8 @@ class CROCCV(GridSelector):
                         share * class_distances(fold.dictionary, fold.queries[rows], c) ** 2
                         for share, c in ((1 - weight, own.exact(rows)), (weight, exact))
                     )
-                    scores[rows] = settle_ties(per_part(class_energies(fold.dictionary, exact), mixture)[0])
+                    (settled,) = per_part(class_energies(fold.dictionary, exact), mixture)
+                    fold.correct(scores, rows, settled)
                 yield index, scores
 
 
@@ -499,6 +503,18 @@ class NSCCV(GridSelector):
             problem = CodingProblem(shared=0, classwise=1, l2=l2)
             codes = ClosedForm(problem, fold.dictionary).solve(fold.queries, certify=False).codes
             yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
+
+
+def _until_clear(fold: Fold, solver: Newton, l2: float) -> Codes:
+    """Codes near the optimum: most winners are clear long before it, the others are solved to the end."""
+    end, solver.tol = solver.tol, 1e-8
+    solution = solver.solve(fold.queries)
+
+    def solve(rows: Any) -> np.ndarray:
+        solver.tol = end
+        return solver.solve(fold.queries[rows]).codes
+
+    return fold.nearly(solution, l2, solve)
 
 
 def _by_rule(

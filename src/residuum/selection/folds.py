@@ -13,6 +13,7 @@ import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.rules import RULES, settle_ties
+from residuum.solvers.base import Solution
 
 # Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
 # covers what counts as a tie.
@@ -33,11 +34,14 @@ class Codes:
         Bound of ``||X_k (values_k - c_k)||`` in units of the rounding of the scores.
     again : callable or None
         Codes of some rows in float64; None when `values` are that.
+    shift : float or ndarray of shape (n_queries, 1)
+        Bound of ``||values_k - c_k||``, where it is more than rounding.
     """
 
     values: FloatArray
     error: FloatArray | float = 0.0
     again: Callable[[Any], FloatArray] | None = None
+    shift: FloatArray | float = 0.0
 
     def exact(self, rows: Any) -> FloatArray:
         """Codes of some rows in float64."""
@@ -71,6 +75,11 @@ class Fold:
         precision = X.dtype if winners_only else np.dtype(np.float64)
         self.dictionary, self.queries = _even(rotated, precision), queries.astype(precision, copy=False)
         self.dtype = np.dtype(np.float32 if winners_only else np.float64)
+
+    @property
+    def settles_winners(self) -> bool:
+        """Whether scores need only tell the winner, and can be computed more precisely to do so."""
+        return self.dtype != self.dictionary.atoms.dtype
 
     def part(self, rows: slice) -> Fold:
         """The same training part with some of the queries; what belongs to the dictionary is shared."""
@@ -154,6 +163,12 @@ class Fold:
         reach = np.sqrt(np.sum(shrunk**2, axis=1) * _sizes(self.dictionary).max())
         return Codes(values, reach[:, None], lambda rows: shrunk[rows] @ self.dictionary.atoms.T)
 
+    def nearly(self, solution: Solution, l2: float, again: Callable[[Any], FloatArray]) -> Codes:
+        """Codes within ``||c - c*||^2 <= gap/l2`` of the optimum; `again` solves some rows to the end."""
+        shift = np.sqrt(np.maximum(solution.gap, 0) / l2)[:, None]
+        error = 2 * np.sqrt(_sizes(self.dictionary).max()) * shift / ROUNDING[self.dtype.name]
+        return Codes(solution.codes, error, again, shift)
+
     def scores(self, codes: Codes, rules: Iterable[str]) -> dict[str, FloatArray]:
         """Class scores of dense codes by several rules, equal in their winners to `RULES` applied one by one.
 
@@ -178,13 +193,26 @@ class Fold:
             doubt = self.doubt(size, codes)
             if rule == "scaled_residual":
                 squares, doubt = per_part(energies, squares, doubt)
+                doubt = doubt + _divisor_doubt(squares, energies, codes.shift)
             elif rule == "relative_residual":
-                squares, doubt = per_part(np.maximum(reach, 0), squares, doubt)
+                reach = np.maximum(reach, 0)
+                squares, doubt = per_part(reach, squares, doubt)
+                moved = codes.shift * np.sqrt(_sizes(self.dictionary))
+                doubt = doubt + _divisor_doubt(squares, reach, moved)
             rows = in_doubt(squares, doubt)
             found[rule] = scores = np.sqrt(squares)
             if len(rows):
-                scores[rows] = settle_ties(self.direct(codes, rule, rows))
+                self.correct(scores, rows, self.direct(codes, rule, rows))
         return found
+
+    def correct(self, scores: FloatArray, rows: Any, exact: FloatArray) -> None:
+        """Put exact scores into rows in doubt; in float32 what they exceed the smallest by, lest they tie."""
+        exact = settle_ties(exact)
+        if self.dtype == np.float32:
+            with np.errstate(invalid="ignore"):  # inf - inf: no class in play
+                above = exact - exact.min(axis=1, keepdims=True)
+            exact = np.where(np.isfinite(exact), above, np.inf)
+        scores[rows] = exact
 
     def direct(self, codes: Codes, rule: str, rows: Any) -> FloatArray:
         """Class scores by the rule as the classifiers apply it."""
@@ -193,6 +221,13 @@ class Fold:
     def settled(self, codes: Any, rule: str) -> FloatArray:
         """Class scores of sparse codes, whose rules cost little as they are."""
         return settle_ties(RULES[rule](self.dictionary, self.queries, codes))
+
+
+def _divisor_doubt(quotients: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
+    """What becomes of quotients when the vectors whose squared norms divide them move by so much."""
+    ratio = np.divide(moved, np.sqrt(divisors), out=np.zeros_like(divisors), where=divisors > 0)
+    part = np.where(ratio < 0.2, 2 * ratio * (2 + ratio), 1e6)
+    return np.where(np.isfinite(quotients), quotients, 0) * part.astype(quotients.dtype)
 
 
 def _sizes(dictionary: Dictionary) -> np.ndarray:
