@@ -66,15 +66,15 @@ def test_probabilities_agree_with_predictions(classifier, digits):
     assert not hasattr(fitted, "temperature_")
 
 
-# NSC: its residuals shrink much when the held-out fifth joins the dictionary (see benchmarks/calibration.py).
-@pytest.mark.parametrize("model", [c for c in CLASSIFIERS if not isinstance(c, NSC)], ids=str)
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
 def test_calibrated_on_digits_of_other_writers(model):
     X, y = load_digits(return_X_y=True)
     half = len(y) // 2
     fitted = clone(model).set_params(probability=True).fit(X[:half], y[:half])
     p = fitted.predict_proba(X[half:])
     correct = fitted.classes_[p.argmax(axis=1)] == y[half:]
-    assert expected_calibration_error(p.max(axis=1), correct) < 0.035
+    # The classes of NSC span nearly everything here, and more so when the held-out fifth joins.
+    assert expected_calibration_error(p.max(axis=1), correct) < (0.06 if type(model) is NSC else 0.035)
 
 
 def test_temperature_is_from_samples_that_do_not_code_themselves(classifier, digits):
@@ -84,9 +84,12 @@ def test_temperature_is_from_samples_that_do_not_code_themselves(classifier, dig
     for train, test in held_out_folds(y):
         plain = clone(classifier).set_params(probability=False).fit(X[train], y[train])
         residuals[test] = plain.residuals(X[test])
-    expected = fit_temperature(residuals, y)
+    comparable = np.log if type(classifier) is NSC else np.asarray
+    expected = fit_temperature(comparable(residuals), y)
     assert (fitted.temperature_, fitted.residual_cap_) == pytest.approx(expected, rel=1e-9)
-    assert fitted.temperature_ != pytest.approx(fit_temperature(fitted.residuals(X), y)[0], rel=0.01)
+    assert fitted.temperature_ != pytest.approx(
+        fit_temperature(comparable(fitted.residuals(X)), y)[0], rel=0.01
+    )
 
 
 @settings(max_examples=60, deadline=None)

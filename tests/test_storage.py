@@ -456,6 +456,7 @@ def test_golden_files_of_older_versions_still_open(tmp_path):
         model = load_model(path)
         assert model.predict(expected["queries"]).tolist() == expected["labels"].tolist()
         features = model[:-1].transform(expected["queries"])
-        np.testing.assert_allclose(model[-1].residuals(features), expected["residuals"], rtol=0, atol=1e-10)
+        # Another processor rounds float32 differently.
+        np.testing.assert_allclose(model[-1].residuals(features), expected["residuals"], rtol=0, atol=1e-5)
         copy = shutil.copy(path, tmp_path)
         assert (load_model(copy, mmap=True).predict(expected["queries"]) == expected["labels"]).all()

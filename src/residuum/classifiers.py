@@ -47,6 +47,7 @@ class NSC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
+    _shrinking_residuals = True  # a class of as many samples as features spans everything
     _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE], "rule": [RULE]}
 
     def __init__(

@@ -52,6 +52,9 @@ class ConfidenceMixin:
     reject_threshold: float | None
     reject_by: str
 
+    # Whether all residuals shrink together as samples join: ratios stay, differences do not.
+    _shrinking_residuals = False
+
     # What the classifier brings.
     classes_: np.ndarray
     dictionary_: Dictionary
@@ -62,10 +65,10 @@ class ConfidenceMixin:
     def predict_proba(self, X: Any) -> Float64Array:
         """Calibrated probabilities of the classes; only with ``probability=True``.
 
-        ``softmax(-residuals / temperature_)``, where a class more than ``residual_cap_`` behind the winner
-        counts as that far behind. Both numbers were fitted to training samples held out in turn; they stay
-        as fitted when samples are enrolled or forgotten later, until the next `fit`. Rejection does not
-        change the probabilities.
+        ``softmax(-residuals / temperature_)``, for NSC with the logarithms of the residuals, where a class
+        more than ``residual_cap_`` behind the winner counts as that far behind. Both numbers were fitted to
+        training samples held out in turn; they stay as fitted when samples are enrolled or forgotten later,
+        until the next `fit`. Rejection does not change the probabilities.
 
         Parameters
         ----------
@@ -78,7 +81,7 @@ class ConfidenceMixin:
             In the order of ``classes_``; all equal for an all-zero query.
         """
         self._check_calibrated()
-        return probabilities(self.residuals(X), self.temperature_, self.residual_cap_)
+        return self._probabilities(self.residuals(X))
 
     def confidence(self, X: Any) -> Float64Array:
         """How sure each answer is, the number that ``reject_threshold`` is compared with.
@@ -126,7 +129,7 @@ class ConfidenceMixin:
         winner = self.classes_.tolist()[scores[0].argmin()]
         known = None
         if self.probability and hasattr(self, "temperature_"):
-            known = probabilities(scores, self.temperature_, self.residual_cap_)[0].tolist()
+            known = self._probabilities(scores)[0].tolist()
         return Verdict(
             method=type(self).__name__,
             rule=getattr(self, "rule", type(self).__name__.lower()),
@@ -137,6 +140,13 @@ class ConfidenceMixin:
             reject_threshold=self.reject_threshold,
             probabilities=known,
         )
+
+    def _probabilities(self, residuals: FloatArray) -> Float64Array:
+        return probabilities(self._comparable(residuals), self.temperature_, self.residual_cap_)
+
+    def _comparable(self, residuals: FloatArray) -> FloatArray:
+        """Residuals whose differences mean the same for few training samples as for many."""
+        return np.log(np.maximum(residuals, 1e-12)) if self._shrinking_residuals else residuals
 
     def _check_calibrated(self) -> None:
         check_is_fitted(self)
@@ -175,7 +185,8 @@ class ConfidenceMixin:
                 f"{type(self).__name__} cannot calibrate probabilities: every class has only 1 sample, so "
                 "none can be held out. Add samples, or pass probability=False."
             )
-        self.temperature_, self.residual_cap_ = fit_temperature(np.concatenate(found), np.concatenate(truth))
+        residuals = self._comparable(np.concatenate(found))
+        self.temperature_, self.residual_cap_ = fit_temperature(residuals, np.concatenate(truth))
 
 
 def concentration(dictionary: Dictionary, codes: Any) -> Float64Array:
