@@ -94,6 +94,13 @@ def places_after(places: Places | None, change: Change) -> Places:
     return np.concatenate([moved_to if places is None else moved_to[places], change.added])
 
 
+def checked_places(places: Places, n_atoms: int) -> Places:
+    """The places themselves, if they are one for each atom."""
+    if not np.array_equal(np.sort(places), np.arange(n_atoms)):
+        raise ValueError("the order in which its samples arrived is not an order of its samples")
+    return places
+
+
 def from_arrivals(places: Places | None, change: Change) -> Change:
     """The same change with the atoms before it in the order of their arrival."""
     if places is None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
-from residuum.solvers._room import Places, sorted_codes, spare
+from residuum.solvers._room import Places, checked_places, sorted_codes, spare
 from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 
@@ -90,7 +90,8 @@ class ActiveSet:
 
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
-        places = state.get("places", np.arange(self.dictionary.n_atoms))
+        n_atoms = self.dictionary.n_atoms
+        places = checked_places(state.get("places", np.arange(n_atoms)), n_atoms)
         prepared = replace(self._fresh(places), inner=state["inner"], places=places)
         prepared.gram32.ravel()[state["entries"]] = state["values"]
         self.__dict__["_prepared"] = prepared

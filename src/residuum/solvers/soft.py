@@ -12,7 +12,7 @@ import numpy as np
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
-from residuum.solvers._room import sorted_codes, spare
+from residuum.solvers._room import checked_places, sorted_codes, spare
 from residuum.solvers._updated import State
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
@@ -101,6 +101,7 @@ class Newton:
             return
         # Kernels are compiled for arrays that can be written to: copies, should the state be mapped.
         arrays: dict[str, Any] = {name: np.array(array) for name, array in state.items()}
+        checked_places(arrays["places"], self.dictionary.n_atoms)
         arrays["gram32"] = arrays.pop("first_gram")
         arrays["atoms32"] = arrays["atoms"].astype(np.float32)
         self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **arrays)
