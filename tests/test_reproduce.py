@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.io import savemat
-from scipy.stats import binomtest, ttest_rel
+from scipy.stats import ttest_rel
 
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli import main
@@ -479,10 +479,13 @@ def test_figure1_and_its_report(data_home, tmp_path, capsys):
 
 def test_mcnemar_for_one_trial(finished):
     (outcome,) = read_folders([finished])
-    ours, theirs = (outcome.hits[54, m][0] for m in ("NRC", "NSC"))
-    b, c = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
-    expected = binomtest(b, b + c).pvalue if b + c else 1.0
-    assert outcome.p_value(54, "NSC") == pytest.approx(expected)
+    right = np.ones(20, dtype=bool)
+    only_ours, only_theirs = right.copy(), right.copy()
+    only_theirs[:7] = only_ours[7:9] = False
+    told = replace(outcome, hits={(54, "NRC"): {0: only_ours}, (54, "NSC"): {0: only_theirs}})
+    # Of 9 samples that one of the two gets right, 7 are NRC's: 2 (36 + 9 + 1) / 2^9.
+    assert told.p_value(54, "NSC") == pytest.approx(92 / 512)
+    assert replace(told, hits={**told.hits, (54, "NSC"): {0: only_ours}}).p_value(54, "NSC") == 1
     assert "McNemar" in outcome.test_name
     table = accuracy_table(outcome)
     paper, our_row, gap = table.rows[0], table.rows[1], table.rows[2]
