@@ -1,6 +1,7 @@
 """Enrolling and forgetting: what a fresh fit to the same samples would give, to 1e-8."""
 
 import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -239,6 +240,18 @@ def test_two_copies_of_a_model_go_their_own_ways(name):
     fresh = clone(model).fit(X[kept], y[kept])
     np.testing.assert_allclose(dense(model.encode(Q)), dense(fresh.encode(Q)), rtol=0, atol=1e-8)
     assert_same(twin, X, y, list(range(103)), Q)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pickles_and_deep_copies_can_enrol_too(name):
+    X, y, Q = make((120, 25, 5))
+    model = clone(MODELS[name]).fit(X[:100], y[:100])
+    model.predict(Q)
+    model.partial_fit(X[100:101], y[100:101]).predict(Q)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert (other.residuals(Q) == model.residuals(Q)).all()
+        other.partial_fit(X[101:103], y[101:103])
+        assert_same(other, X, y, list(range(103)), Q)
 
 
 @pytest.mark.parametrize("name", ["SRC", "NRC-exact"])

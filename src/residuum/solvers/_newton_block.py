@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ._newton_exact import newton_exact
 from ._newton_kernels import admm_update, cg_update, improve_dense, solve_rows
-from ._room import Places, Room
+from ._room import Places, Room, Roomy
 from .active_set import PreparedAtoms, prepare_atoms, solve_active_set
 
 Array = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(Roomy):
     """What depends on the dictionary and the weights alone; build with `prepare_newton`.
 
     Atoms that joined (sign 1) or left (sign -1) since the basis was computed make ``X X'`` differ from its

@@ -7,6 +7,7 @@ class; `places` leads from the one to the other.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,19 @@ class Room:
             copy[used] = array[used]
             copies[name] = copy
         return Room(after, copies, self._squares)
+
+
+class Roomy:
+    """A preparation whose arrays can grow in a `room`; copies and pickles of it start without one."""
+
+    room: Room | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "room": None}
+
+    def own_room(self, n_atoms: int, names: Iterable[str], squares: tuple[str, ...]) -> Room:
+        """The room, or one without anything behind the arrays of these names."""
+        return self.room or Room(n_atoms, {name: getattr(self, name) for name in names}, squares)
 
 
 def places_after(places: Places | None, change: Change) -> Places:

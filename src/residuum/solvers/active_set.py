@@ -32,7 +32,7 @@ from ._active_set_careful import finish_carefully
 from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
 from ._active_set_single import pivot_singly
 from ._change import Change
-from ._room import Places, Room, from_arrivals, places_after, spare
+from ._room import Places, Room, Roomy, from_arrivals, places_after, spare
 from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
@@ -84,7 +84,7 @@ def _for_kernels(array: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PreparedAtoms:
+class PreparedAtoms(Roomy):
     """Atoms scaled to unit norm with what solves share; build with :func:`prepare_atoms`, reuse at will."""
 
     unit: FloatArray  # (n_atoms, n_features) float64
@@ -94,7 +94,7 @@ class PreparedAtoms:
     keys: FloatArray  # (n_atoms,), equal for equal atoms
     twins: dict[bool, tuple[np.ndarray, np.ndarray]]  # signed -> (atom, group) of atoms with duplicates
     inner: FloatArray  # (n_features,) with unit @ inner >= 1, or empty
-    room: Room  # where unit, unit32 and gram32 can grow
+    room: Room | None  # where unit, unit32 and gram32 can grow
     places: Places | None = None  # position of each atom in the dictionary, where the order is another
 
 
@@ -203,7 +203,7 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
         keys = np.concatenate([old.keys, _keys(new)])
         if len(old.gram32):
             rows["gram32"] = np.hstack([new @ old.unit.T, new @ new.T])
-        room = old.room.extended(n_before, rows)
+        room = old.own_room(n_before, rows, SQUARES).extended(n_before, rows)
     else:
         places, change = None, from_arrivals(old.places, change)
         norms, keys = change.carry(old.norms, new_norms), change.carry(old.keys, _keys(new))
