@@ -242,6 +242,21 @@ def test_two_copies_of_a_model_go_their_own_ways(name):
     assert_same(twin, X, y, list(range(103)), Q)
 
 
+@pytest.mark.parametrize("features", [4, 5])
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC-inf"])
+def test_of_many_optimal_codes_the_same_one_is_found_as_after_a_fit(name, features):
+    """Few whole numbers as features: queries inside the cone of the atoms, dependent atoms, equal prices."""
+    rng = np.random.default_rng(features)
+    X = rng.integers(0, 4, (140, features)).astype(float)
+    X[:, 0] += 1
+    y, Q = rng.integers(0, 4, 80), X[80:]
+    model = clone(MODELS[name]).fit(X[:60], y[:60])
+    for i in range(60, 80, 4):
+        model.predict(Q[:1])
+        model.partial_fit(X[i : i + 4], y[i : i + 4])
+    assert_same(model, X, y, list(range(80)), Q)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_pickles_and_deep_copies_can_enrol_too(name):
     X, y, Q = make((120, 25, 5))

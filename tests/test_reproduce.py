@@ -19,7 +19,7 @@ from scipy.stats import ttest_rel
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli import main
 from residuum.datasets import DATASETS
-from residuum.errors import DataNotFoundError, ResiduumError, UsageError
+from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import protocol as protocols
 from residuum.experiments import tables
 from residuum.experiments.accuracy import honest_table
@@ -401,9 +401,23 @@ def test_a_process_that_dies_ends_the_run():
         side_by_side(partial(partial, _fall), ["stand", "fall", "wait"], print, workers=2, threads=1)
 
 
+@pytest.mark.parametrize(
+    ("piece", "error"), [("gzip", "No data left"), ("data", "a damaged file"), ("pipe", "Broken pipe")]
+)
+def test_what_the_work_raises_is_what_is_raised(piece, error):
+    with pytest.raises((RuntimeError, DataFormatError), match=error):
+        side_by_side(partial(partial, _fall), [piece], print, workers=1, threads=1)
+
+
 def _fall(piece, tell):
     if piece == "fall":
         os._exit(7)
+    if piece == "gzip":
+        raise EOFError("No data left in file")
+    if piece == "pipe":
+        raise BrokenPipeError("Broken pipe")
+    if piece == "data":
+        raise DataFormatError("a damaged file")
     time.sleep(60 if piece == "wait" else 0)
 
 

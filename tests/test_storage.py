@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, Scattering2D, SoftNRC
+from residuum.calibration import probabilities
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
 from residuum.features import BowSift, CNNFeatures
 from residuum.storage import load_model, open_model, save_model
@@ -147,6 +148,17 @@ def test_parameters_keep_value_and_type(tmp_path):
     parameters = load_model(saved(tmp_path, model)).get_params()
     assert parameters == model.get_params()
     assert type(parameters["l2"]) is np.float32
+
+
+@pytest.mark.parametrize("model", [NSC(probability=True), NRC(probability=True)], ids=str)
+def test_probabilities_are_saved_and_those_of_older_files_stay(tmp_path, model):
+    model.fit(X, Y)
+    assert (load_model(saved(tmp_path, model)).predict_proba(Q) == model.predict_proba(Q)).all()
+    del model.log_residuals_  # a file from before there was a choice: the residuals themselves
+    old = load_model(save_model(model, tmp_path / "old.residuum"))
+    np.testing.assert_allclose(
+        old.predict_proba(Q), probabilities(model.residuals(Q), model.temperature_, model.residual_cap_)
+    )
 
 
 def test_selection_is_saved_as_its_best_estimator(tmp_path):

@@ -71,7 +71,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
     _parameter_constraints: dict[str, list[Any]] = CONSTRAINTS
 
     # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
-    _stored_attributes: tuple[str, ...] = ("temperature_", "residual_cap_")
+    _stored_attributes: tuple[str, ...] = ("temperature_", "residual_cap_", "log_residuals_")
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False

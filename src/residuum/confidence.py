@@ -54,6 +54,7 @@ class ConfidenceMixin:
 
     # Whether all residuals shrink together as samples join: ratios stay, differences do not.
     _shrinking_residuals = False
+    log_residuals_ = False  # set by a fit with probability=True; model files may be older than it
 
     # What the classifier brings.
     classes_: np.ndarray
@@ -146,7 +147,7 @@ class ConfidenceMixin:
 
     def _comparable(self, residuals: FloatArray) -> FloatArray:
         """Residuals whose differences mean the same for few training samples as for many."""
-        return np.log(np.maximum(residuals, 1e-12)) if self._shrinking_residuals else residuals
+        return np.log(np.maximum(residuals, 1e-12)) if self.log_residuals_ else residuals
 
     def _check_calibrated(self) -> None:
         check_is_fitted(self)
@@ -157,14 +158,14 @@ class ConfidenceMixin:
             )
 
     def _fit_confidence(self, X: FloatArray, class_index: np.ndarray, n_classes: int) -> None:
-        """Set ``temperature_`` and ``residual_cap_`` where asked for, and drop those of an earlier fit."""
+        """Set ``temperature_`` and its like where asked for, and drop those of an earlier fit."""
         threshold = self.reject_threshold
         if self.reject_by == "concentration" and threshold is not None and threshold > 1:
             raise ValueError(
                 f"The 'reject_threshold' parameter of {type(self).__name__} must be at most 1 with "
                 f"reject_by='concentration', or every query is rejected. Got {threshold!r} instead."
             )
-        for name in ("temperature_", "residual_cap_"):
+        for name in ("temperature_", "residual_cap_", "log_residuals_"):
             vars(self).pop(name, None)
         if not self.probability:
             return
@@ -185,6 +186,7 @@ class ConfidenceMixin:
                 f"{type(self).__name__} cannot calibrate probabilities: every class has only 1 sample, so "
                 "none can be held out. Add samples, or pass probability=False."
             )
+        self.log_residuals_ = self._shrinking_residuals
         residuals = self._comparable(np.concatenate(found))
         self.temperature_, self.residual_cap_ = fit_temperature(residuals, np.concatenate(truth))
 

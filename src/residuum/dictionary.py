@@ -193,6 +193,8 @@ class GrownDictionary(Dictionary):
     def __getattr__(self, name: str) -> Any:
         # Reached only while there are no atoms yet.
         parts = self.__dict__.get("_parts")
+        if name == "atoms" and parts is None and name in self.__dict__:  # another thread was quicker
+            return self.__dict__[name]
         if name != "atoms" or parts is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         before, source, new = parts

@@ -65,9 +65,17 @@ def cpu_model() -> str:
 
 def usable_cores() -> int:
     """Logical cores this process may use, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that are free, where the system tells."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def installed_version(package: str) -> str | None:

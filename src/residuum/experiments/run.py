@@ -23,8 +23,10 @@ from residuum.experiments.preparation import SLOW_FEATURES, Preparation, Prepare
 from residuum.experiments.protocol import PROTOCOLS, Answer, answer, grid
 from residuum.experiments.run_folder import plain, to_json, write_atomic
 from residuum.experiments.workers import Tell, side_by_side
+from residuum.machine import free_memory, machine_facts
 
 FORMAT = "residuum cell 1"
+PROCESS_BYTES = 2 * 2**30  # what a process may need: about 1 GB for the largest row of MNIST
 TRIALS = "trials"
 
 OnStep = Callable[[str, int, int, float | None], None]
@@ -50,7 +52,7 @@ def run_plan(
     folder : Path
         Run folder.
     machine : dict
-        From `machine_facts`; stored in every cell.
+        From `machine_facts`; stored in every cell. Processes of their own say what they find.
     resume : bool
         Whether cells of an earlier run are kept.
     data_home, cache_dir : path or None
@@ -72,19 +74,20 @@ def run_plan(
             pending.append(key)
     groups = [list(cells) for _, cells in groupby(pending, key=lambda key: (key.trial, key.row))]
     # Photographs: the features take the time, and their extractors use all cores by themselves.
-    clock.workers = 1 if isinstance(plan.table, PhotoTable) else max(1, min(n_jobs, len(groups)))
+    most = 1 if isinstance(plan.table, PhotoTable) else (free_memory() or 2**40) // PROCESS_BYTES
+    clock.workers = max(1, min(n_jobs, len(groups), most))
 
     def step(text: str) -> None:
         on_step(text, len(keys) - len(clock.pending), len(keys), clock.left())
 
-    make = partial(Trials, plan, folder, machine, data_home, cache_dir)
+    make = partial(Trials, plan, folder, data_home=data_home, cache_dir=cache_dir)
     reports: dict[str, Callable[..., None]] = {"begin": step, "done": clock.done}
 
     def on_report(name: str, *told: Any) -> None:
         reports[name](*told)
 
     if clock.workers == 1:
-        trials = make()
+        trials = make(machine=machine)
         for group in groups:
             trials(group, on_report)
     else:
@@ -108,11 +111,13 @@ class Trials:
         self,
         plan: Plan,
         folder: Path,
-        machine: dict[str, Any],
+        *,
         data_home: str | None,
         cache_dir: Path | None,
+        machine: dict[str, Any] | None = None,
     ) -> None:
-        self.plan, self._folder, self._machine = plan, folder, machine
+        self.plan, self._folder = plan, folder
+        self._machine = machine_facts() if machine is None else machine
         self._homes = (data_home, cache_dir)
         self._preparation: Preparation | PhotoPreparation | None = None
 

@@ -115,18 +115,33 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+class _ParentGoneError(BaseException):
+    """Nobody is left to work for."""
+
+
 def _serve(pipe: Connection, make: Any, threads: int) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(EOFError, BrokenPipeError, KeyboardInterrupt), limit_threads(threads):
+
+    def send(name: str, *told: Any) -> None:
+        try:
+            pipe.send((name, *told))
+        except OSError:
+            raise _ParentGoneError from None
+
+    def receive() -> Any:
+        try:
+            return pipe.recv()
+        except (EOFError, OSError):
+            raise _ParentGoneError from None
+
+    with suppress(_ParentGoneError, KeyboardInterrupt), limit_threads(threads):
         try:
             work = make()
             while True:
-                work(pipe.recv(), lambda *report: pipe.send(("told", report)))
-                pipe.send(("free",))
-        except (EOFError, BrokenPipeError):  # the parent is gone
-            raise
+                work(receive(), lambda *report: send("told", report))
+                send("free")
         except Exception as error:
-            pipe.send(("failed", _portable(error)))
+            send("failed", _portable(error))
 
 
 def _portable(error: Exception) -> Exception:

@@ -150,9 +150,13 @@ class Fold:
         size = 1 + self.class_mass(self.class_products(values, values))
         return self.squared_residuals(values, self.class_reach(values)), self.doubt(size, codes)
 
-    def doubt(self, size: FloatArray, codes: Codes) -> FloatArray:
-        """Bound of the rounding error of an expanded square whose terms are at most ``size**2``."""
-        return (ROUNDING[self.dtype.name] * size * (size + codes.error)).astype(self.dtype, copy=False)
+    def doubt(self, size: FloatArray, codes: Codes, parts: int = 1) -> FloatArray:
+        """Bound of the error of an expanded square whose terms are at most ``size**2``.
+
+        So many ``parts`` of a code, each off by its own, may take part in the vector that is squared.
+        """
+        error = np.sqrt(parts) * codes.error
+        return (ROUNDING[self.dtype.name] * size * (size + error)).astype(self.dtype, copy=False)
 
     def ridge_codes(self, l2: float) -> Codes:
         """``(G + l2 I)^{-1} X'y`` in the precision of the scores."""
@@ -182,7 +186,9 @@ class Fold:
         mass = self.class_mass(energies)
         found = {}
         for rule in rules:
+            parts = 1
             if rule == "reconstruction":
+                parts = self.dictionary.n_classes
                 whole = values @ self.atoms
                 mutual = self.class_products(values, whole @ self.atoms.T)
                 squares = np.maximum(np.sum(whole**2, axis=1)[:, None] - 2 * mutual + reach, 0)
@@ -190,15 +196,15 @@ class Fold:
             else:
                 squares = self.squared_residuals(values, reach)
                 size = 1 + mass
-            doubt = self.doubt(size, codes)
+            doubt = self.doubt(size, codes, parts)
             if rule == "scaled_residual":
                 squares, doubt = per_part(energies, squares, doubt)
-                doubt = doubt + _divisor_doubt(squares, energies, codes.shift)
+                doubt = _divided(squares, doubt, energies, codes.shift)
             elif rule == "relative_residual":
                 reach = np.maximum(reach, 0)
                 squares, doubt = per_part(reach, squares, doubt)
                 moved = codes.shift * np.sqrt(_sizes(self.dictionary))
-                doubt = doubt + _divisor_doubt(squares, reach, moved)
+                doubt = _divided(squares, doubt, reach, moved)
             rows = in_doubt(squares, doubt)
             found[rule] = scores = np.sqrt(squares)
             if len(rows):
@@ -223,11 +229,13 @@ class Fold:
         return settle_ties(RULES[rule](self.dictionary, self.queries, codes))
 
 
-def _divisor_doubt(quotients: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
-    """What becomes of quotients when the vectors whose squared norms divide them move by so much."""
+def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
+    """Doubt of quotients when also the vectors whose squared norms divide them may move by so much."""
     ratio = np.divide(moved, np.sqrt(divisors), out=np.zeros_like(divisors), where=divisors > 0)
     part = np.where(ratio < 0.2, 2 * ratio * (2 + ratio), 1e6)
-    return np.where(np.isfinite(quotients), quotients, 0) * part.astype(quotients.dtype)
+    finite = np.isfinite(quotients)
+    more = (np.where(finite, quotients, 0) + np.where(finite, doubt, 0)) * part
+    return (doubt + more).astype(quotients.dtype)
 
 
 def _sizes(dictionary: Dictionary) -> np.ndarray:

@@ -139,7 +139,8 @@ def solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
         inside = np.zeros(n, np.bool_)
         for k in range(count):
             inside[order[k]] = True
-        for j in range(n):
+        for t in range(n):
+            j = atoms.order[t] if atoms.order.shape[0] > 0 else t
             if inside[j] or banned[j] or atoms.barred[j] > 0:
                 continue
             s = dot(atoms.x[j], res)
@@ -171,9 +172,9 @@ def finish_carefully(i, queries, shifts, state, work, atoms, signed, vtol_min, m
         count = solve_carefully(y, shift, atoms, signed, order, code, count, vtol, max_iter)
         if count > min(index.shape[0], work.ints.shape[1]):
             return False
-        for k in range(count):  # insertion in ascending order: np.argsort takes seconds to compile
+        for k in range(count):  # insertion by rank: np.argsort takes seconds to compile
             place = k
-            while place > 0 and index[place - 1] > order[k]:
+            while place > 0 and atoms.rank[index[place - 1]] > atoms.rank[order[k]]:
                 index[place], value[place] = index[place - 1], value[place - 1]
                 place -= 1
             index[place], value[place] = order[k], code[k]

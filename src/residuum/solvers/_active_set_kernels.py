@@ -77,10 +77,10 @@ def _count_above(v, cut):
 
 
 @njit(**_INNER)
-def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit, v, found):
-    """Atoms outside the support with p - shift above the threshold, ascending, into ``found``.
+def candidates(p, shift, weight32, barred, order, index, size, signed, threshold, limit, v, found):
+    """Atoms outside the support with p - shift above the threshold, in their order, into ``found``.
 
-    Only about the ``limit`` best, if more.
+    Only about the ``limit`` best, if more. Without an ``order`` of the atoms, theirs is ascending.
     """
     n = p.shape[0]
     h = np.float32(shift)
@@ -111,6 +111,13 @@ def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit
                     break
         low = high if high < top else low
     count = 0
+    for t in range(order.shape[0]):
+        j = order[t]
+        if v[j] > low and count < limit:
+            found[count] = j
+            count += 1
+    if order.shape[0] > 0:
+        return count
     for start in range(0, n, 32):
         stop = min(start + 32, n)
         best = np.float32(-np.inf)
@@ -125,11 +132,11 @@ def candidates(p, shift, weight32, barred, index, size, signed, threshold, limit
 
 
 @njit(**_INNER)
-def merge(index, value, size, found, n_new, mem, ints, weight, ridge, shift):
-    """Working set = support + new atoms, ascending; b and Gram are left to the caller."""
+def merge(index, value, size, found, n_new, mem, ints, rank, weight, ridge, shift):
+    """Working set = support + new atoms, by rank; b and Gram are left to the caller."""
     a = b = n = 0
     while a < size or b < n_new:
-        old = b >= n_new or (a < size and index[a] <= found[b])
+        old = b >= n_new or (a < size and rank[index[a]] <= rank[found[b]])
         if old:
             if b < n_new and index[a] == found[b]:
                 b += 1

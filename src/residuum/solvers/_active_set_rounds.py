@@ -63,10 +63,12 @@ class Atoms(NamedTuple):
     barred: np.ndarray  # (n_atoms,) float32: inf for atoms that never enter (zero, duplicate), else 0
     ridge: np.ndarray  # (n_atoms,) float64
     inner: np.ndarray  # (n_features,) float64 with X'inner >= 1, or empty
+    rank: np.ndarray  # (n_atoms,) int32: the path through equally good atoms follows it
+    order: np.ndarray  # (n_atoms,) int32, atoms by rank; empty where that is ascending
 
 
 class State(NamedTuple):
-    """What is kept of each query between rounds; supports are in ascending order of atoms."""
+    """What is kept of each query between rounds; supports are in the order of the atoms' ranks."""
 
     atom: np.ndarray  # (n, capacity) int32
     value: np.ndarray  # (n, capacity) float64
@@ -152,7 +154,7 @@ def certify(mem, ints, index, m, p, v, found, scaled, slack, shift, atoms, y, r,
     """
     x, weight, ridge = atoms.x, atoms.weight, atoms.ridge
     n_close = candidates(
-        p, scaled, atoms.weight32, atoms.barred, index, m, signed, -slack, p.shape[0], v, found
+        p, scaled, atoms.weight32, atoms.barred, atoms.order, index, m, signed, -slack, p.shape[0], v, found
     )
     excess, excess_sq = 0.0, 0.0 if ridge[0] > 0.0 else -1.0
     count = 0
@@ -243,7 +245,7 @@ def improve(
     mem, ints, rows, chol, gram32 = work.mem, work.ints, work.rows, work.chol, atoms.gram32
     if size + n_new > ints.shape[1]:
         return GROW, size, before
-    n = merge(index, value, size, work.found, n_new, mem, ints, atoms.weight, atoms.ridge, shift)
+    n = merge(index, value, size, work.found, n_new, mem, ints, atoms.rank, atoms.weight, atoms.ridge, shift)
     if fine:
         from_features(mem, ints, n, rows, atoms.x, y)
     else:
@@ -346,8 +348,8 @@ def run(mode, rows, prices, queries, shifts, state, work, atoms, signed, tols, l
                     limit = max(k_new if m > 0 else k_first, m // 2)
                     if unit > vtol and not settle:
                         n_new = candidates(
-                            p, shift / unit, atoms.weight32, atoms.barred, index, m, signed, likely, limit,
-                            v, work.found,
+                            p, shift / unit, atoms.weight32, atoms.barred, atoms.order, index, m, signed,
+                            likely, limit, v, work.found,
                         )  # fmt: skip
                     if n_new == 0:
                         worst, moved = polish(index, value, m, shift, atoms, work, y, fine)

@@ -91,6 +91,10 @@ class Prepared(Roomy):
         set_field(self, "reach", reach)
         set_field(self, "core_reach", self.metric.core.astype(np.float32) @ reach if len(reach) else reach)
 
+    @property
+    def n_atoms(self) -> int:
+        return len(self.atoms)
+
     def inverse(self, diagonal: Array, weight: float) -> Metric:
         """``(diag(1/diagonal) + moved' diag(signs) moved / weight)^{-1}``."""
         if not len(self.signs):

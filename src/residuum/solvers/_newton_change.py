@@ -26,7 +26,7 @@ def prepare_changed(old: Prepared, change: Change) -> Prepared | None:
     n_moved, n_features = len(old.signs) + change.size, len(old.basis)
     if old.gram32 is None or n_moved > MAX_MOVED or old.basis.shape != (n_features, n_features):
         return None
-    n_before, n_after = len(old.atoms), change.after.n_atoms
+    n_before, n_after = old.n_atoms, change.after.n_atoms
     arrived = from_arrivals(old.places, change)
     joined = change.after.rows(change.added) @ old.basis
     gone = old.atoms[arrived.removed]
@@ -36,7 +36,7 @@ def prepare_changed(old: Prepared, change: Change) -> Prepared | None:
     if not len(change.removed):
         places: Places | None = places_after(old.places, change)
         rows["gram32"] = np.hstack([scaled @ old.atoms32.T, scaled @ rows["atoms32"].T])
-        room = old.own_room(n_before, rows, SQUARES).extended(n_before, rows)
+        room = old.own_room(rows, SQUARES).extended(n_before, rows)
     else:
         places = None
         arrays = {name: arrived.carry(getattr(old, name), rows[name]) for name in rows}

@@ -87,14 +87,19 @@ class Room:
 class Roomy:
     """A preparation whose arrays can grow in a `room`; copies and pickles of it start without one."""
 
+    n_atoms: Any
+    gram32: Any
     room: Room | None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "room": None}
+        gram32 = (
+            None if self.gram32 is None else np.ascontiguousarray(self.gram32[: self.n_atoms, : self.n_atoms])
+        )
+        return {**self.__dict__, "gram32": gram32, "room": None}
 
-    def own_room(self, n_atoms: int, names: Iterable[str], squares: tuple[str, ...]) -> Room:
+    def own_room(self, names: Iterable[str], squares: tuple[str, ...]) -> Room:
         """The room, or one without anything behind the arrays of these names."""
-        return self.room or Room(n_atoms, {name: getattr(self, name) for name in names}, squares)
+        return self.room or Room(self.n_atoms, {name: getattr(self, name) for name in names}, squares)
 
 
 def places_after(places: Places | None, change: Change) -> Places:
@@ -110,7 +115,7 @@ def places_after(places: Places | None, change: Change) -> Places:
 
 def checked_places(places: Places, n_atoms: int) -> Places:
     """The places themselves, if they are one for each atom."""
-    if not np.array_equal(np.sort(places), np.arange(n_atoms)):
+    if places.dtype.kind not in "iu" or not np.array_equal(np.sort(places), np.arange(n_atoms)):
         raise ValueError("the order in which its samples arrived is not an order of its samples")
     return places
 

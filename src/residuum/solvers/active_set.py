@@ -97,6 +97,11 @@ class PreparedAtoms(Roomy):
     room: Room | None  # where unit, unit32 and gram32 can grow
     places: Places | None = None  # position of each atom in the dictionary, where the order is another
 
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.norms)
+
 
 def _unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows over their norms, and the norms; dividing by the largest entry first survives any scale."""
@@ -192,7 +197,7 @@ def prepare_atoms(
 
 def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
     """What `prepare_atoms` makes of the atoms after a change; the old Gram matrix serves on."""
-    n_before, n_after = len(old.norms), change.after.n_atoms
+    n_before, n_after = old.n_atoms, change.after.n_atoms
     if (4 * n_after**2 <= GRAM_BYTES) != bool(len(old.gram32)):
         return prepare_atoms(change.after.atoms, room=spare(n_after))
     new, new_norms = _unit_rows(change.after.rows(change.added))
@@ -203,7 +208,7 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
         keys = np.concatenate([old.keys, _keys(new)])
         if len(old.gram32):
             rows["gram32"] = np.hstack([new @ old.unit.T, new @ new.T])
-        room = old.own_room(n_before, rows, SQUARES).extended(n_before, rows)
+        room = old.own_room(rows, SQUARES).extended(n_before, rows)
     else:
         places, change = None, from_arrivals(old.places, change)
         norms, keys = change.carry(old.norms, new_norms), change.carry(old.keys, _keys(new))
@@ -225,6 +230,16 @@ def _prepared(
     arrays = {"gram32": np.empty((0, 0), np.float32), **room.arrays(len(norms))}
     twins = {signed: _twins(arrays["unit"], keys, signed) for signed in (False, True)}
     return PreparedAtoms(**arrays, norms=norms, keys=keys, twins=twins, inner=inner, room=room, places=places)
+
+
+def _ranks(prepared: PreparedAtoms) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks of the atoms, their places in the dictionary, and the atoms by rank where that is another order.
+
+    Where several codes are optimal, the one that is found does not depend on when a sample arrived.
+    """
+    if prepared.places is None:
+        return np.arange(prepared.n_atoms, dtype=np.int32), np.empty(0, np.int32)
+    return prepared.places.astype(np.int32), np.argsort(prepared.places).astype(np.int32)
 
 
 def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[rounds.Atoms, float]:
@@ -249,7 +264,7 @@ def _kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -
     view = rounds.Atoms(
         _for_kernels(prepared.unit), _for_kernels(prepared.gram32),
         weight, weight.astype(np.float32), barred, ridge,
-        prepared.inner if not signed else np.empty(0),
+        prepared.inner if not signed else np.empty(0), *_ranks(prepared),
     )  # fmt: skip
     return view, l1 / (2.0 * largest)
 
@@ -308,7 +323,7 @@ class _Chunk:
             keep = (
                 np.isfinite(value) & (self.view.barred[index] == 0) & ((value > 0) | (signed & (value < 0)))
             )
-            order = np.argsort(index[keep])
+            order = np.argsort(self.view.rank[index[keep]])
             state.size[i] = count = int(keep.sum())
             state.atom[i, :count] = index[keep][order]
             state.value[i, :count] = value[keep][order]

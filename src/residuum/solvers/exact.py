@@ -56,15 +56,20 @@ class ActiveSet:
         # Imported here, as the engine loads its compiled kernels.
         from residuum.solvers.active_set import prepare_atoms, prepare_changed_atoms
 
-        if self._pending is None:
+        pending = self._pending
+        if pending is None:
             return prepare_atoms(self.dictionary.atoms, room=spare(self.dictionary.n_atoms))
-        old, change = self._pending
-        self._pending = None
-        return prepare_changed_atoms(old, change)
+        return prepare_changed_atoms(*pending)
 
     def prepare(self) -> None:
         """Make what depends on the dictionary alone, as a fit should."""
-        _ = self._prepared
+        self._ready()
+
+    def _ready(self) -> Any:
+        """What is prepared; asked for once in a solve, as two threads may prepare in two orders."""
+        prepared = self._prepared
+        self._pending = None
+        return prepared
 
     def adopt(self, old: ActiveSet, change: Change) -> None:
         """Remember what the solver before a change of the dictionary had prepared, if it had.
@@ -81,7 +86,7 @@ class ActiveSet:
         """What differs from a fresh preparation: the order and, by rounding, entries of the Gram matrix."""
         if not self._carried:
             return {}
-        prepared, n_atoms = self._prepared, self.dictionary.n_atoms
+        prepared, n_atoms = self._ready(), self.dictionary.n_atoms
         places = np.arange(n_atoms) if prepared.places is None else prepared.places
         gram = prepared.gram32[:n_atoms, :n_atoms].ravel()
         fresh = self._fresh(places).gram32.ravel()
@@ -92,7 +97,7 @@ class ActiveSet:
         """Become the solver whose `state` was stored."""
         n_atoms = self.dictionary.n_atoms
         places = checked_places(state.get("places", np.arange(n_atoms)), n_atoms)
-        prepared = replace(self._fresh(places), inner=state["inner"], places=places)
+        prepared = replace(self._fresh(places), inner=np.array(state["inner"]), places=places)
         prepared.gram32.ravel()[state["entries"]] = state["values"]
         self.__dict__["_prepared"] = prepared
         self._carried = True
@@ -107,9 +112,10 @@ class ActiveSet:
         """Code every query, from the codes `start` if given; the certificate comes for free."""
         from residuum.solvers.active_set import solve_active_set
 
-        places = self._prepared.places
+        prepared = self._ready()
+        places = prepared.places
         solution = solve_active_set(
-            self._prepared,
+            prepared,
             queries,
             l1=self.problem.l1,
             l2=self.problem.l2,

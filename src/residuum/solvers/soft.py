@@ -55,8 +55,8 @@ class Newton:
         from residuum.solvers._newton_change import prepare_changed
         from residuum.solvers.newton import prepare_newton
 
-        prepared = None if self._pending is None else prepare_changed(*self._pending)
-        self._pending = None
+        pending = self._pending
+        prepared = None if pending is None else prepare_changed(*pending)
         if prepared is None:
             prepared = prepare_newton(
                 self.dictionary.atoms,
@@ -69,7 +69,13 @@ class Newton:
 
     def prepare(self) -> None:
         """Make what depends on the dictionary alone, as a fit should."""
-        _ = self._prepared
+        self._ready()
+
+    def _ready(self) -> Any:
+        """What is prepared; asked for once in a solve, as two threads may prepare in two orders."""
+        prepared = self._prepared
+        self._pending = None
+        return prepared
 
     def adopt(self, old: Newton, change: Change) -> None:
         """Remember what the solver before a change of the dictionary had prepared, if it had.
@@ -86,9 +92,9 @@ class Newton:
     def state(self) -> State:
         """Arrays that a fresh solver would not have; empty where nothing was taken over."""
         fresh = "_prepared" not in self.__dict__ and self._pending is None
-        if fresh or not len(self._prepared.signs):
+        if fresh or not len(self._ready().signs):
             return {}
-        prepared, n_atoms = self._prepared, self.dictionary.n_atoms
+        prepared, n_atoms = self._ready(), self.dictionary.n_atoms
         places = np.arange(n_atoms) if prepared.places is None else prepared.places
         carried = {name: getattr(prepared, name) for name in _CARRIED}
         return {**carried, "first_gram": prepared.gram32[:n_atoms, :n_atoms], "places": places}
@@ -110,6 +116,7 @@ class Newton:
         """Code every query; the certificate comes for free."""
         from residuum.solvers.newton import solve_newton
 
+        prepared = self._ready()
         solution = solve_newton(
             self.dictionary.atoms,
             queries,
@@ -117,9 +124,9 @@ class Newton:
             neg_weight=self.problem.neg_weight,
             tol=self.tol,
             n_jobs=self.n_jobs,
-            prepared=self._prepared,
+            prepared=prepared,
         )
-        return replace(solution, codes=sorted_codes(solution.codes, self._prepared.places))
+        return replace(solution, codes=sorted_codes(solution.codes, prepared.places))
 
 
 def soft_solver(
