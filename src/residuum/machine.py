@@ -71,11 +71,12 @@ def usable_cores() -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that are free, where the system tells."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
+    """Bytes of memory that could be used without swapping, where the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.is_file():
         return None
+    found = re.search(r"^MemAvailable:\s*(\d+) kB$", meminfo.read_text(errors="replace"), re.MULTILINE)
+    return 1024 * int(found[1]) if found else None
 
 
 def installed_version(package: str) -> str | None:
