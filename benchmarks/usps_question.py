@@ -77,7 +77,7 @@ def trials_of(data: Any, per_class: int, trials: int) -> Any:
         yield pool[rows], data.y_train[rows], test
 
 
-def with_sum(atoms: np.ndarray, queries: np.ndarray, total: float, steps: int = 300) -> np.ndarray:
+def with_sum(atoms: np.ndarray, queries: np.ndarray, total: float, steps: int = 150) -> np.ndarray:
     """``min_c ||y - Xc||^2, c >= 0, sum(c) = total``, by accelerated projected gradients."""
     rate = 1 / np.linalg.norm(atoms, 2) ** 2
     code = ahead = np.full((len(queries), len(atoms)), total / len(atoms))
@@ -97,7 +97,7 @@ def nonnegative_codes(atoms: np.ndarray, queries: np.ndarray) -> Any:
     """Names and codes."""
     for l1, l2 in ((0, 0), (0.1, 0), (0.3, 0), (0.6, 0), (0, 0.1), (0, 1)):
         yield f"c >= 0, l1 = {l1}, l2 = {l2}", nnls(atoms.T, queries.T, l1=l1, l2=l2).codes
-    for total in (0.8, 0.9, 1.0, 1.1):
+    for total in (0.9, 1.0):
         yield f"c >= 0, sum(c) = {total}", with_sum(atoms, queries, total)
 
 

@@ -264,7 +264,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
     def _by_blocks(self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> list[Any]:
         """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=self.dictionary_.atoms.dtype)
+        X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
         n_threads = 1 if self.solver_.has_threads else thread_count(None)
         rows = max(MIN_ROWS, self.solver_.block_entries // self.dictionary_.n_atoms)
         rows = max(MIN_ROWS, min(rows, -(-len(X) // n_threads)))

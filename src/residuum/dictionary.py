@@ -127,7 +127,11 @@ class Dictionary:
 
     def class_atoms(self, k: int) -> FloatArray:
         """The atoms of class k, in float64."""
-        return self.rows(np.arange(self.starts[k], self.starts[k + 1]))
+        return self.class_block(k).astype(np.float64, copy=False)
+
+    def class_block(self, k: int) -> FloatArray:
+        """The atoms of class k, not to be written to."""
+        return self.atoms[self.starts[k] : self.starts[k + 1]]
 
     @cached_property
     def atom_class(self) -> npt.NDArray[np.int64]:
@@ -222,15 +226,33 @@ class GrownDictionary(Dictionary):
     def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
         """The atoms at these positions, in float64."""
         parts = self.__dict__.get("_parts")
+        return super().rows(positions) if parts is None else _picked(parts, positions).astype(np.float64)
+
+    def class_block(self, k: int) -> FloatArray:
+        """The atoms of class k, without those of the others being copied together."""
+        parts = self.__dict__.get("_parts")
         if parts is None:
-            return super().rows(positions)
-        before, source, new = parts
+            return super().class_block(k)
+        before, source, _ = parts
+        positions = np.arange(self.starts[k], self.starts[k + 1])
         wanted = source[positions]
-        old = wanted < before.n_atoms
-        rows = np.empty((len(wanted), new.shape[1]))
-        rows[old] = before.atoms[wanted[old]]
-        rows[~old] = new[wanted[~old] - before.n_atoms]
-        return rows
+        if len(wanted) and wanted[-1] < before.n_atoms and wanted[-1] - wanted[0] == len(wanted) - 1:
+            return before.atoms[wanted[0] : wanted[-1] + 1]
+        # Once as many rows have been put together for single classes as there are, all may as well be.
+        self.__dict__["_put_together"] = self.__dict__.get("_put_together", 0) + len(wanted)
+        if self.__dict__["_put_together"] > self.n_atoms:
+            return self.atoms[self.starts[k] : self.starts[k + 1]]
+        return _picked(parts, positions)
+
+
+def _picked(parts: Any, positions: npt.NDArray[np.int64]) -> FloatArray:
+    before, source, new = parts
+    wanted = source[positions]
+    old = wanted < before.n_atoms
+    rows = np.empty((len(wanted), new.shape[1]), dtype=new.dtype)
+    rows[old] = before.atoms[wanted[old]]
+    rows[~old] = new[wanted[~old] - before.n_atoms]
+    return rows
 
 
 def stretches(source: npt.NDArray[np.int64], stop: int) -> Iterator[tuple[slice, slice]]:

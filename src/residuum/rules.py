@@ -59,12 +59,13 @@ def class_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> 
         from residuum._kernels import sparse_class_distances
 
         return sparse_class_distances(dictionary, targets, codes)
-    distances = np.empty((len(targets), dictionary.n_classes), dtype=dictionary.atoms.dtype)
+    distances = np.empty((len(targets), dictionary.n_classes), dtype=dictionary.dtype)
     rows = max(1, 2**17 // dictionary.n_features)  # a block of differences stays in the cache
+    parts = [(block, dictionary.class_block(k)) for k, block in enumerate(dictionary.blocks)]
     for first in range(0, len(targets), rows):
         some = slice(first, first + rows)
-        for k, block in enumerate(dictionary.blocks):
-            difference = codes[some, block] @ dictionary.atoms[block]
+        for k, (block, atoms) in enumerate(parts):
+            difference = codes[some, block] @ atoms
             np.subtract(targets[some], difference, out=difference)
             distances[some, k] = np.einsum("ij,ij->i", difference, difference)
     return np.sqrt(distances, out=distances)
@@ -72,7 +73,7 @@ def class_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> 
 
 def class_energies(dictionary: Dictionary, codes: Any) -> FloatArray:
     """``||c_k||^2`` for every query and class, shape (n_queries, n_classes)."""
-    energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=dictionary.atoms.dtype)
+    energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=dictionary.dtype)
     if sp.issparse(codes):
         rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
         np.add.at(energies, (rows, dictionary.atom_class[codes.indices]), codes.data**2)

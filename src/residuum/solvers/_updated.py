@@ -22,6 +22,9 @@ from residuum.solvers._threads import single_threaded_blas
 State = dict[str, np.ndarray]
 
 
+MAX_JOINED = 32  # atoms that join a class before it is factored by itself
+
+
 class Weights(NamedTuple):
     """The numbers of ``shared*G + classwise*B + ridge*I``."""
 
@@ -54,7 +57,7 @@ class UpdatedInverse:
         raise TypeError(f"{type(self).__name__} cannot apply the inverse: define apply.")
 
     def _cast(self, codes: FloatArray) -> FloatArray:
-        return codes.astype(self._dictionary.atoms.dtype, copy=False)
+        return codes.astype(self._dictionary.dtype, copy=False)
 
 
 def _counted(state: State, change: Change) -> np.ndarray:
@@ -161,11 +164,13 @@ class ClassSide(UpdatedInverse):
     """``Q^{-1}X'y = M^{-1}X'z`` with ``M = classwise*B + ridge*I`` and ``z = (I + shared*XM^{-1}X')^{-1}y``.
 
     Class by class: one that never changed takes its rows of the encoder of the last fresh factorisation,
-    which hold ``M^{-1}X'`` times the inverse of that ``I + shared*T``, ``T = XM^{-1}X'``; one that did is
-    factored by itself. Atoms P that join or leave a class whose other atoms are R change T by
-    ``±V S^{-1} V'`` with
+    which hold ``M^{-1}X'`` times the inverse of that ``I + shared*T``, ``T = XM^{-1}X'``. Atoms P that joined
+    a class whose other atoms are R are eliminated first, and one that lost atoms is factored by itself:
 
         V = X_P - X_R M_R^{-1} classwise X_R'X_P,   S = ridge*I + classwise X_P'V
+        c_P = S^{-1}V'z,   c_R = M_R^{-1}X_R'(z - classwise X_P c_P)
+
+    The same V and S say how T changes when atoms join or leave: by ``V S^{-1} V'``, added or subtracted.
     """
 
     @cached_property
@@ -173,20 +178,45 @@ class ClassSide(UpdatedInverse):
         """Of ``I + shared*T``, made at the next query, once for all changes until then."""
         return _ridged(self.state["inner"].copy(), 0.0) if self._weights.shared else None
 
+    @property
+    def _kept(self) -> np.ndarray:
+        """How many atoms of each class, the first ones, have rows of the encoder."""
+        sizes = np.diff(self._dictionary.starts)
+        return np.where(self.state["first"] < 0, 0, self.state.get("kept", sizes))
+
     @cached_property
     def _own(self) -> dict[int, tuple[bool, Any]]:
-        """Factors of the classes that changed, made at the next query, once for all changes until then."""
+        """Factors of the classes that the encoder does not serve, made when they are first needed."""
         dictionary, (_, classwise, ridge) = self._dictionary, self._weights
         own = np.flatnonzero((self.state["first"] < 0) & (np.diff(dictionary.starts) > 0))
         return {k: _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own.tolist()}
+
+    @cached_property
+    def _joined(self) -> dict[int, tuple[FloatArray, FloatArray, Any]]:
+        """Atoms that joined a class, their V' and the factor of their S, made when they are first needed."""
+        dictionary, (_, classwise, ridge) = self._dictionary, self._weights
+        kept = self._kept
+        found: dict[int, tuple[FloatArray, FloatArray, Any]] = {}
+        for k in np.flatnonzero((kept > 0) & (kept < np.diff(dictionary.starts))).tolist():
+            atoms = dictionary.class_atoms(k)
+            rest, joined = atoms[: kept[k]], atoms[kept[k] :]
+            reach = joined - classwise * (self._by_encoder(k, joined) @ rest)
+            schur = classwise * (reach @ joined.T)
+            found[k] = (joined, reach, _ridged((schur + schur.T) / 2, ridge))
+        return found
 
     @staticmethod
     def fresh_state(dictionary: Dictionary, encoder: FloatArray, inner: FloatArray | None) -> State:
         """State of a factorisation that no atom has joined or left."""
         inner = np.empty((0, 0)) if inner is None else inner
-        first = dictionary.starts[:-1].copy()
-        changes = np.zeros(1, dtype=np.int64)
-        return {"encoder": encoder, "base": inner, "inner": inner, "first": first, "changes": changes}
+        return {
+            "encoder": encoder,
+            "base": inner,
+            "inner": inner,
+            "first": dictionary.starts[:-1].copy(),
+            "kept": np.diff(dictionary.starts),
+            "changes": np.zeros(1, dtype=np.int64),
+        }
 
     @classmethod
     def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
@@ -195,52 +225,77 @@ class ClassSide(UpdatedInverse):
         fewer = bool(new.shared) and after.n_atoms <= after.n_features
         if changes[0] > MAX_CHANGES or old != new or fewer:
             return None
+        before = cls(change.before, state, old)
         inner = state["inner"].copy()
         if new.shared:
             with single_threaded_blas():  # the matrices of one class are too small for threads
-                for sign, rest, moved in _class_moves(change):
-                    _correct(inner, sign * new.shared, rest, moved, new.classwise, new.ridge)
-        first = _unchanged(state["first"], change)
-        return cls(after, {**state, "inner": inner, "first": first, "changes": changes}, new)
+                for sign, old_class, rest, moved in _class_moves(change):
+                    codes = None if old_class is None else before._class_codes(old_class, moved)
+                    _correct(inner, sign * new.shared, rest, moved, new, codes)
+        first, kept = before._served(change)
+        return cls(after, {**state, "inner": inner, "first": first, "kept": kept, "changes": changes}, new)
+
+    def _served(self, change: Change) -> tuple[np.ndarray, np.ndarray]:
+        """Row of the encoder where each class begins, -1 for those it does not serve, and rows of each."""
+        after, old_class = change.after, change.before.atom_class
+        first, kept = np.full((2, after.n_classes), -1, dtype=np.int64)
+        occupied = np.flatnonzero(np.diff(after.starts))
+        heads = change.origin[after.starts[occupied]]
+        known, previous = occupied[heads >= 0], old_class[heads[heads >= 0]]
+        lost = np.isin(previous, old_class[change.removed])
+        joined = np.diff(after.starts)[known] - self._kept[previous]
+        # Few rows of low precision tell too little of the atoms that join them.
+        precise = self.state["encoder"].dtype == np.float64
+        served = ~lost & (joined <= (MAX_JOINED if precise else 0))
+        first[known] = np.where(served, self.state["first"][previous], -1)
+        kept[known] = np.where(served, self._kept[previous], 0)
+        return first, kept
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``M^{-1}X'z`` for every query, class by class."""
         dictionary, encoder = self._dictionary, self.state["encoder"]
         inner = queries if self._factor is None else _solved(self._factor, queries)
         base = self._cast(inner if self._factor is None else inner @ self.state["base"])
-        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.atoms.dtype)
+        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
         for start, stop, row in self._stretches():
             codes[:, start:stop] = base @ encoder[row : row + stop - start].T
         blocks = dictionary.blocks
-        for k, (by_atoms, factor) in self._own.items():
-            atoms = dictionary.atoms[blocks[k]].astype(np.float64, copy=False)
-            own = _solved(factor, inner @ atoms.T) if by_atoms else _solved(factor, inner) @ atoms.T
-            codes[:, blocks[k]] = own
+        for k in (*self._own, *self._joined):
+            codes[:, blocks[k]] = self._class_codes(k, inner)
         return codes
+
+    def _class_codes(self, k: int, points: FloatArray) -> FloatArray:
+        """``M_k^{-1}X_k'v`` for every row v of points."""
+        if k in self._own:
+            by_atoms, factor = self._own[k]
+            atoms = self._dictionary.class_atoms(k)
+            return _solved(factor, points @ atoms.T) if by_atoms else _solved(factor, points) @ atoms.T
+        if k not in self._joined:
+            return self._by_encoder(k, points)
+        atoms, reach, factor = self._joined[k]
+        joined = _solved(factor, points @ reach.T)
+        rest = self._by_encoder(k, points - self._weights.classwise * (joined @ atoms))
+        return np.hstack([rest, joined])
+
+    def _by_encoder(self, k: int, points: FloatArray) -> FloatArray:
+        """The same for the atoms of class k that have rows of the encoder."""
+        row, count = int(self.state["first"][k]), int(self._kept[k])
+        through = points @ self.state["base"] if self._weights.shared else points
+        return through @ self.state["encoder"][row : row + count].T
 
     def _stretches(self) -> list[tuple[int, int, int]]:
         """(start, stop, row of the encoder) of neighbouring classes that never changed."""
         found: list[tuple[int, int, int]] = []
-        for row, block in zip(self.state["first"].tolist(), self._dictionary.blocks, strict=True):
-            if row < 0 or block.stop == block.start:
+        kept = self._kept
+        for k, block in enumerate(self._dictionary.blocks):
+            row = int(self.state["first"][k])
+            if block.stop == block.start or kept[k] != block.stop - block.start:
                 continue
             if found and found[-1][1] == block.start and found[-1][2] + block.start - found[-1][0] == row:
                 found[-1] = (found[-1][0], block.stop, found[-1][2])
             else:
                 found.append((block.start, block.stop, row))
         return found
-
-
-def _unchanged(first: np.ndarray, change: Change) -> np.ndarray:
-    """Row of the encoder where each class begins that no atom has joined or left, -1 for the others."""
-    after, old_class = change.after, change.before.atom_class
-    rows = np.full(after.n_classes, -1, dtype=np.int64)
-    same = np.diff(after.starts) > 0
-    same[after.atom_class[change.added]] = False
-    previous = old_class[change.origin[after.starts[:-1][same]]]
-    lost = np.isin(previous, old_class[change.removed])
-    rows[same] = np.where(lost, -1, first[previous])
-    return rows
 
 
 def _class_factor(atoms: FloatArray, weight: float, ridge: float) -> tuple[bool, Any]:
@@ -250,33 +305,44 @@ def _class_factor(atoms: FloatArray, weight: float, ridge: float) -> tuple[bool,
     return False, _ridged(weight * (atoms.T @ atoms), ridge)
 
 
-def _class_moves(change: Change) -> list[tuple[int, FloatArray, FloatArray]]:
-    """(sign, atoms of the class that stay, atoms that join or leave it), one class at a time.
+def _class_moves(change: Change) -> list[tuple[int, int | None, FloatArray, FloatArray]]:
+    """(sign, class as it was, atoms of it that stay, atoms that join or leave it), one class at a time.
 
-    Atoms leave first: what stays is then what the new ones join.
+    Atoms leave first: what stays is then what the new ones join, and the class as it was is no more; it is
+    None then.
     """
-    moves = []
+    moves: list[tuple[int, int | None, FloatArray, FloatArray]] = []
     gone_class = change.before.atom_class[change.removed]
     gone = np.zeros(change.before.n_atoms, dtype=bool)
     gone[change.removed] = True
     for k in np.unique(gone_class):
         block = slice(*change.before.starts[k : k + 2])
         atoms, leaving = change.before.class_atoms(k), gone[block]
-        moves.append((-1, atoms[~leaving], atoms[leaving]))
+        moves.append((-1, None, atoms[~leaving], atoms[leaving]))
     new_class = change.after.atom_class[change.added]
     for k in np.unique(new_class):
         block = slice(*change.after.starts[k : k + 2])
-        atoms, joining = change.after.class_atoms(k), change.origin[block] < 0
-        moves.append((1, atoms[~joining], atoms[joining]))
+        atoms, origin = change.after.class_atoms(k), change.origin[block]
+        head = None if origin[0] < 0 else int(change.before.atom_class[origin[0]])
+        was = None if head is None or head in gone_class else head
+        moves.append((1, was, atoms[origin >= 0], atoms[origin < 0]))
     return moves
 
 
 def _correct(
-    inner: FloatArray, sign: float, rest: FloatArray, moved: FloatArray, weight: float, ridge: float
+    inner: FloatArray,
+    sign: float,
+    rest: FloatArray,
+    moved: FloatArray,
+    weights: Weights,
+    codes: FloatArray | None,
 ) -> None:
-    """``inner += sign * V S^{-1} V'``."""
+    """``inner += sign * V S^{-1} V'``; `codes` are ``M_R^{-1}X_R'`` times the atoms that move, if known."""
+    _, weight, ridge = weights
     reach = moved  # V', one row per atom that moves
-    if len(rest):
+    if codes is not None:
+        reach = moved - weight * (codes @ rest)
+    elif len(rest):
         by_atoms, factor = _class_factor(rest, weight, ridge)
         if by_atoms:
             reach = moved - weight * (_solved(factor, moved @ rest.T) @ rest)
