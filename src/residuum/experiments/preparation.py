@@ -61,6 +61,11 @@ def pixels(images: Array, cache_dir: Path | None) -> Array:
     return images.reshape(len(images), -1).astype(np.float64)
 
 
+def signed_pixels(images: Array, cache_dir: Path | None) -> Array:
+    """Grey levels from 0 to 1 stretched to -1 to 1, as the owners of USPS distribute them."""
+    return 2 * pixels(images, cache_dir) - 1
+
+
 def unit_pixels(images: Array, cache_dir: Path | None) -> Array:
     """Grey levels divided by their l2 norm; an all-zero image stays zero."""
     return unit_rows(pixels(images, cache_dir))[0]
@@ -75,6 +80,7 @@ def scattering(images: Array, cache_dir: Path | None) -> Array:
 
 FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
     "pixels": pixels,
+    "signed_pixels": signed_pixels,
     "unit_pixels": unit_pixels,
     "scattering": scattering,
 }
