@@ -227,7 +227,7 @@ TABLE3 = PaperTable(
     },
     quick=Quick(trials=1, rows=(50, 100), queries=500, validation=250),
     notes=(
-        "The paper does not mention the PCA; the authors' scripts have it. Grey levels are taken from −1 to 1, as "
+        "The paper does not mention the PCA; the authors' scripts have it. Grey levels run from −1 to 1, as "
         "the owners distribute them: from 0 to 1, NRC, CRC and CROC come out lower.",
     ),
 )
