@@ -12,15 +12,18 @@ from sklearn.base import clone
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.errors import UsageError
 from residuum.solvers import _change, _newton_change
+from residuum.solvers._room import sorted_codes
 
 MODELS = {
     "NSC": NSC(),
+    "NSC-small": NSC(l2=1e-6),
     "SRC": SRC(),
     "CRC": CRC(),
     "CRC-fixed": CRC(l2=0.1, rule="residual"),
     "CROC": CROC(),
     "ProCRC": ProCRC(),
     "ProCRC-plain": ProCRC(gamma=0.5, per_class=False),
+    "ProCRC-small": ProCRC(gamma=1.0, l2=1e-5),
     "NRC": NRC(),
     "NRC-tol": NRC(tol=1e-3, max_iter=400),
     "NRC-exact": NRC(solver="exact"),
@@ -280,3 +283,23 @@ def test_of_equal_samples_the_same_one_is_used_as_after_a_fit(name):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
         model.predict(X[:1])
     assert_same(model, X, y, list(range(63)), X[60:])
+
+
+@pytest.mark.parametrize("name", ["NSC-small", "NSC", "ProCRC-small"])
+def test_classes_that_span_everything_lose_no_digits(name):
+    """Features that decay, classes larger than their number: a sample is nearly a sum of the others."""
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((110, 20))) * 0.7 ** np.arange(20)
+    y, Q = np.arange(90) % 3, X[90:]
+    model = clone(MODELS[name]).fit(X[:66], y[:66])
+    for i in range(66, 90):
+        model.predict(Q[:1])
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert_same(model, X, y, list(range(90)), Q)
+
+
+def test_codes_in_another_order_are_laid_out_like_the_others():
+    codes = np.arange(12.0).reshape(3, 4)
+    found = sorted_codes(codes, np.array([2, 0, 3, 1]))
+    assert found.flags.c_contiguous  # or sums over them would be rounded differently
+    assert (found == codes[:, [1, 3, 0, 2]]).all()

@@ -134,7 +134,7 @@ def sorted_codes(codes: Any, places: Places | None) -> Any:
     if places is None:
         return codes
     if not sp.issparse(codes):
-        return codes[:, np.argsort(places)]
+        return np.take(codes, np.argsort(places), axis=1)  # in C order, as codes that keep their order are
     moved = sp.csr_array((codes.data, places[codes.indices], codes.indptr), shape=codes.shape)
     moved.sort_indices()
     return moved

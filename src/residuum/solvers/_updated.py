@@ -230,7 +230,9 @@ class ClassSide(UpdatedInverse):
         if new.shared:
             with single_threaded_blas():  # the matrices of one class are too small for threads
                 for sign, old_class, rest, moved in _class_moves(change):
-                    codes = None if old_class is None else before._class_codes(old_class, moved)
+                    codes = None
+                    if old_class is not None and before._serves(len(rest) + len(moved)):
+                        codes = before._class_codes(old_class, moved)
                     _correct(inner, sign * new.shared, rest, moved, new, codes)
         first, kept = before._served(change)
         return cls(after, {**state, "inner": inner, "first": first, "kept": kept, "changes": changes}, new)
@@ -243,13 +245,22 @@ class ClassSide(UpdatedInverse):
         heads = change.origin[after.starts[occupied]]
         known, previous = occupied[heads >= 0], old_class[heads[heads >= 0]]
         lost = np.isin(previous, old_class[change.removed])
-        joined = np.diff(after.starts)[known] - self._kept[previous]
-        # Few rows of low precision tell too little of the atoms that join them.
-        precise = self.state["encoder"].dtype == np.float64
-        served = ~lost & (joined <= (MAX_JOINED if precise else 0))
+        size = np.diff(after.starts)[known]
+        joined = size - self._kept[previous]
+        served = ~lost & ((joined == 0) | ((joined <= MAX_JOINED) & self._serves(size)))
         first[known] = np.where(served, self.state["first"][previous], -1)
         kept[known] = np.where(served, self._kept[previous], 0)
         return first, kept
+
+    def _serves(self, size: Any) -> Any:
+        """Whether the encoder knows a class well enough for atoms to join it, up to so many in all.
+
+        V is what the other atoms leave of a new one. With a small ridge, or when they span everything, it is
+        a difference of nearly equal vectors, and S is as small.
+        """
+        _, classwise, ridge = self._weights
+        precise = self.state["encoder"].dtype == np.float64 and ridge >= 1e-5 * classwise
+        return precise & (size <= self._dictionary.n_features)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``M^{-1}X'z`` for every query, class by class."""
