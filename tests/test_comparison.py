@@ -17,6 +17,7 @@ from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folde
 from residuum.experiments.summary import TUNED, comparison_table
 from residuum.experiments.table import Table, markdown, print_table
 from residuum.machine import limit_threads, machine_facts
+from residuum.solvers._threads import thread_count
 
 METHODS = ("SVM", "CRC", "NRC")
 
@@ -289,6 +290,7 @@ def test_limit_threads_reaches_blas_and_is_undone():
     before = machine_facts()
     with limit_threads(1):
         inside = machine_facts()
+        assert thread_count(None) == 1
     assert {pool["num_threads"] for pool in inside["thread_pools"]} == {1}
     assert inside["numba_threads"] == 1
     assert machine_facts() == before

@@ -123,6 +123,14 @@ def allowed_cores(n_jobs: int | None) -> int:
     return cores if n_jobs in (None, -1) else n_jobs
 
 
+_most_threads: int | None = None
+
+
+def most_threads() -> int | None:
+    """Threads that `limit_threads` allows, None outside of it."""
+    return _most_threads
+
+
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
     """Give BLAS, OpenMP, numba and the solvers `n_jobs` threads; -1 is every usable core, None no limit."""
@@ -133,14 +141,15 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     import numba
     from threadpoolctl import threadpool_limits
 
-    from residuum.solvers._threads import at_most
-
     thread_pools()  # a library loaded later would not be limited
-    before = numba.get_num_threads()
+    global _most_threads
+    before, outer = numba.get_num_threads(), _most_threads
     most: int = vars(numba.config)["NUMBA_NUM_THREADS"]
     numba.set_num_threads(min(count, most))
     try:
-        with threadpool_limits(count), at_most(count):
+        _most_threads = count
+        with threadpool_limits(count):
             yield
     finally:
+        _most_threads = outer
         numba.set_num_threads(before)

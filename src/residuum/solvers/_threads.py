@@ -14,10 +14,11 @@ import joblib
 import scipy.linalg  # noqa: F401  its BLAS is to be found below
 from threadpoolctl import ThreadpoolController
 
+from residuum.machine import most_threads
+
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
-_most: int | None = None  # set by `at_most`
 
 
 @cache
@@ -49,17 +50,6 @@ def single_threaded_blas() -> Iterator[None]:
                 _limiter = None
 
 
-@contextmanager
-def at_most(count: int) -> Iterator[None]:
-    """Limit what `thread_count` gives to those who do not ask for a number."""
-    global _most
-    before, _most = _most, count
-    try:
-        yield
-    finally:
-        _most = before
-
-
 def thread_count(n_jobs: int | None) -> int:
     """Threads for ``n_jobs``; None means joblib's configuration, else the environment, else all cores."""
     if n_jobs is not None:
@@ -69,7 +59,7 @@ def thread_count(n_jobs: int | None) -> int:
         return max(1, int(joblib.effective_n_jobs(configured)))
     if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
         return 1
-    cores = joblib.cpu_count() if _most is None else _most
+    cores = most_threads() or joblib.cpu_count()
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").split(",")[0].strip()
         if text.isdigit() and int(text) > 0:
