@@ -12,7 +12,7 @@ STYLE = """
     --accent: #7ab4ff; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+main { max-width: 68rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
 .lead, figcaption, caption, .notes { color: var(--soft); }
@@ -21,7 +21,7 @@ h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .5rem; }
 h2 + .wide caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
+th, td { padding: .35rem .45rem; text-align: right; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }
 thead th { border-bottom: 2px solid var(--line); }
