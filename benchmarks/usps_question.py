@@ -77,7 +77,7 @@ def trials_of(data: Any, per_class: int, trials: int) -> Any:
         yield pool[rows], data.y_train[rows], test
 
 
-def with_sum(atoms: np.ndarray, queries: np.ndarray, total: float, steps: int = 150) -> np.ndarray:
+def with_sum(atoms: np.ndarray, queries: np.ndarray, total: float, steps: int = 300) -> np.ndarray:
     """``min_c ||y - Xc||^2, c >= 0, sum(c) = total``, by accelerated projected gradients."""
     rate = 1 / np.linalg.norm(atoms, 2) ** 2
     code = ahead = np.full((len(queries), len(atoms)), total / len(atoms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 
@@ -13,7 +14,7 @@ from scipy.optimize import minimize, nnls
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from residuum.solvers import _newton_block, newton
+from residuum.solvers import _newton_block, _threads, newton
 from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers.newton import prepare_newton, solve_newton
 
@@ -263,6 +264,13 @@ def test_blas_limit_lasts_until_the_last_user_leaves():
                 pass
             assert all(count == 1 for _, count in blas_threads())
         assert blas_threads() == before
+
+
+def test_blas_libraries_are_looked_for_again_after_an_import(monkeypatch):
+    first = _threads._blas()
+    assert _threads._blas() is first
+    monkeypatch.setitem(sys.modules, "a_module_with_a_blas_of_its_own", None)
+    assert _threads._blas() is not first
 
 
 @settings(max_examples=60, deadline=None)

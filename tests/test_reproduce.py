@@ -209,6 +209,12 @@ def test_rows_of_a_trial_are_nested_and_features_follow(data_home):
     np.testing.assert_allclose(np.linalg.norm(first.train, axis=1), 1)
 
 
+def test_signed_pixels_run_from_minus_one_to_one():
+    images = np.array([[[0.0, 0.25], [0.5, 1.0]]])
+    assert FEATURES["signed_pixels"](images, None).tolist() == [[-1.0, -0.5, 0.0, 1.0]]
+    assert tables.TABLE3.features == "signed_pixels"
+
+
 def test_the_zero_image_of_yale_b_breaks_nothing(data_home):
     preparation = Preparation(tables.TABLE2, (84,), data_home=str(data_home))
     zero = int(np.flatnonzero(preparation.samples.images.reshape(2432, -1).max(axis=1) == 0)[0])
@@ -388,6 +394,14 @@ def test_slow_features_are_computed_before_the_processes_start(data_home, tmp_pa
     assert len([path for path in made[0] if path.suffix == ".npy"]) == 2
 
 
+def test_little_memory_means_one_process(ar_home, two_rows, tmp_path, monkeypatch):
+    from residuum.experiments import run as running
+
+    monkeypatch.setattr(running, "free_memory", lambda: running.PROCESS_BYTES)
+    monkeypatch.setattr(running, "side_by_side", None)  # a call would fail
+    assert run_plan(two_rows, _folder(tmp_path), {}, data_home=str(ar_home), n_jobs=2) == 4
+
+
 def test_an_error_in_a_process_is_the_error_of_the_run(ar_home, two_rows, tmp_path):
     wrong = replace(two_rows, table=replace(two_rows.table, grids={"authors": {"CRC": {"l2s": (-1.0,)}}}))
     with pytest.raises((ValueError, RuntimeError), match="l2"):
@@ -511,6 +525,17 @@ def test_mcnemar_for_one_trial(finished):
     told = " ".join(verdict([outcome]))
     far = sum(abs(outcome.difference(54, m)) > 1 for m in outcome.methods)
     assert f"{7 - far} of 7 cells" in told
+
+
+def test_the_answer_in_short_counts_rows_of_the_honest_protocol(finished):
+    (outcome,) = read_folders([finished])
+    right = {"SRC": 7, "CRC": 9, "CROC": 5, "ProCRC": 9, "NRC": 9}  # of ten queries
+    hits = {(54, m): {0: np.arange(10) < count} for m, count in right.items()}
+    honest = replace(outcome, protocol="best", methods=tuple(right), hits=hits)
+    (short,) = (line for line in verdict([honest]) if line.startswith("In short"))
+    assert "of the 1 rows of table1, collaborative in 1, non-negative in 1" in short
+    assert "at most 20.0 points apart" in short
+    assert not any(line.startswith("In short") for line in verdict([outcome]))
 
 
 def test_latex_escapes():

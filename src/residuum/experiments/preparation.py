@@ -66,11 +66,6 @@ def signed_pixels(images: Array, cache_dir: Path | None) -> Array:
     return 2 * pixels(images, cache_dir) - 1
 
 
-def unit_pixels(images: Array, cache_dir: Path | None) -> Array:
-    """Grey levels divided by their l2 norm; an all-zero image stays zero."""
-    return unit_rows(pixels(images, cache_dir))[0]
-
-
 def scattering(images: Array, cache_dir: Path | None) -> Array:
     """Scattering coefficients (J=3, L=8, order 2), each path's map divided by its maximum; kept on disk."""
     images = images.astype(np.float32)
@@ -81,7 +76,6 @@ def scattering(images: Array, cache_dir: Path | None) -> Array:
 FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
     "pixels": pixels,
     "signed_pixels": signed_pixels,
-    "unit_pixels": unit_pixels,
     "scattering": scattering,
 }
 SLOW_FEATURES = ("scattering",)  # those kept on disk

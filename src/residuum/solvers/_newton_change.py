@@ -11,7 +11,6 @@ from ._change import Change
 from ._newton_block import Prepared
 from ._room import Places, Room, from_arrivals, places_after
 
-SQUARES = ("gram32",)
 MAX_MOVED = 32  # beyond it the corrections of low rank cost more than they save
 
 
@@ -36,13 +35,13 @@ def prepare_changed(old: Prepared, change: Change) -> Prepared | None:
     if not len(change.removed):
         places: Places | None = places_after(old.places, change)
         rows["gram32"] = np.hstack([scaled @ old.atoms32.T, scaled @ rows["atoms32"].T])
-        room = old.own_room(rows, SQUARES).extended(n_before, rows)
+        room = old.own_room(rows).extended(n_before, rows)
     else:
         places = None
         arrays = {name: arrived.carry(getattr(old, name), rows[name]) for name in rows}
         gram32 = old.gram32[:n_before, :n_before]
         arrays["gram32"] = arrived.carry_square(gram32, scaled @ arrays["atoms32"].T)
-        room = Room(n_after, arrays, SQUARES)
+        room = Room(n_after, arrays)
     arrays = {**room.arrays(n_after)}
     signs = np.concatenate([old.signs, np.ones(len(joined)), -np.ones(len(gone))])
     moved = np.concatenate([old.moved.reshape(-1, n_features), joined, gone])

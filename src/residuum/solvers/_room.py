@@ -19,6 +19,8 @@ from residuum.solvers._change import Change
 
 Places = npt.NDArray[np.int64]
 
+SQUARES = ("gram32",)  # arrays between atoms; all others have one row for each atom
+
 
 def spare(n_atoms: int) -> int:
     """Room that a fresh preparation leaves behind its atoms."""
@@ -36,20 +38,16 @@ class Room:
     n_atoms : int
         Rows in use.
     arrays : dict
-        Name -> array of shape (capacity, ...), or (capacity, capacity) for those in `squares`.
-    squares : collection of str
-        Names of the square ones.
+        Name -> array of shape (capacity, ...), or (capacity, capacity) for those in `SQUARES`.
     """
 
-    def __init__(self, n_atoms: int, arrays: dict[str, Any], squares: tuple[str, ...] = ()) -> None:
-        self._n_atoms, self._arrays, self._squares = n_atoms, arrays, squares
+    def __init__(self, n_atoms: int, arrays: dict[str, Any]) -> None:
+        self._n_atoms, self._arrays = n_atoms, arrays
         self._lock = threading.Lock()
 
     def arrays(self, n_atoms: int) -> dict[str, FloatArray]:
         """The arrays of the first `n_atoms`; square ones as they are, with what is behind."""
-        return {
-            name: array if name in self._squares else array[:n_atoms] for name, array in self._arrays.items()
-        }
+        return {name: array if name in SQUARES else array[:n_atoms] for name, array in self._arrays.items()}
 
     def extended(self, n_atoms: int, new: dict[str, FloatArray]) -> Room:
         """A room whose first `n_atoms` are those of this one, with the rows `new` behind them.
@@ -65,7 +63,7 @@ class Room:
         room = self if fits else self._copied(n_atoms, after)
         for name, rows in new.items():
             array = room._arrays[name]
-            if name in self._squares:
+            if name in SQUARES:
                 array[n_atoms:after, :after] = rows
                 array[:after, n_atoms:after] = rows.T
             else:
@@ -76,12 +74,12 @@ class Room:
         capacity = after + spare(after)
         copies = {}
         for name, array in self._arrays.items():
-            square = name in self._squares
+            square = name in SQUARES
             copy = np.empty((capacity, capacity if square else array.shape[1]), dtype=array.dtype)
             used = (slice(n_atoms), slice(n_atoms)) if square else slice(n_atoms)
             copy[used] = array[used]
             copies[name] = copy
-        return Room(after, copies, self._squares)
+        return Room(after, copies)
 
 
 class Roomy:
@@ -97,9 +95,9 @@ class Roomy:
         )
         return {**self.__dict__, "gram32": gram32, "room": None}
 
-    def own_room(self, names: Iterable[str], squares: tuple[str, ...]) -> Room:
+    def own_room(self, names: Iterable[str]) -> Room:
         """The room, or one without anything behind the arrays of these names."""
-        return self.room or Room(self.n_atoms, {name: getattr(self, name) for name in names}, squares)
+        return self.room or Room(self.n_atoms, {name: getattr(self, name) for name in names})
 
 
 def places_after(places: Places | None, change: Change) -> Places:

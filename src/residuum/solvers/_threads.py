@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import joblib
-import scipy.linalg  # noqa: F401  its BLAS is to be found below
 from threadpoolctl import ThreadpoolController
 
 from residuum.machine import most_threads
@@ -19,12 +18,15 @@ from residuum.machine import most_threads
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
+_libraries: tuple[int, ThreadpoolController] | None = None
 
 
-@cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy; looking for them takes milliseconds, more than many a solve."""
-    return ThreadpoolController()
+    """The BLAS libraries; looking for them takes milliseconds, so only when an import may have brought one."""
+    global _libraries
+    if _libraries is None or _libraries[0] != len(sys.modules):
+        _libraries = (len(sys.modules), ThreadpoolController())
+    return _libraries[1]
 
 
 @contextmanager

@@ -37,7 +37,6 @@ from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram that is built unasked
-SQUARES = ("gram32",)
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 # New atoms in the first round, in later ones; sweeps of coordinate descent. Signed supports are larger and
 # their atoms closer to dependent: they are approached in smaller steps.
@@ -192,7 +191,7 @@ def prepare_atoms(
                 block = scaled[part] @ scaled.T
             arrays["gram32"][part, :n_atoms] = block
     keys = _keys(scaled)
-    return _prepared(Room(n_atoms, arrays, SQUARES), norms, keys, _inner_direction(scaled, norms > 0), None)
+    return _prepared(Room(n_atoms, arrays), norms, keys, _inner_direction(scaled, norms > 0), None)
 
 
 def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
@@ -208,7 +207,7 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
         keys = np.concatenate([old.keys, _keys(new)])
         if len(old.gram32):
             rows["gram32"] = np.hstack([new @ old.unit.T, new @ new.T])
-        room = old.own_room(rows, SQUARES).extended(n_before, rows)
+        room = old.own_room(rows).extended(n_before, rows)
     else:
         places, change = None, from_arrivals(old.places, change)
         norms, keys = change.carry(old.norms, new_norms), change.carry(old.keys, _keys(new))
@@ -216,7 +215,7 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
         if len(old.gram32):
             gram32 = old.gram32[:n_before, :n_before]
             arrays["gram32"] = change.carry_square(gram32, (new @ arrays["unit"].T).astype(np.float32))
-        room = Room(n_after, arrays, SQUARES)
+        room = Room(n_after, arrays)
     # A direction that serves the old atoms serves fewer of them too, and new ones unless they lie elsewhere.
     inner = old.inner
     if not len(inner) or (new @ inner < 1).any():

@@ -70,7 +70,7 @@ def _with_gram(
         arrays["gram32"] = np.empty((capacity, capacity), np.float32)
         scaled = prep.atoms32 * prep.shrink.astype(np.float32)
         np.matmul(scaled, prep.atoms32.T, out=arrays["gram32"][:n_atoms, :n_atoms])
-        return replace(prep, gram32=arrays["gram32"], room=Room(n_atoms, arrays, ("gram32",)))
+        return replace(prep, gram32=arrays["gram32"], room=Room(n_atoms, arrays))
     return prep
 
 
