@@ -22,7 +22,7 @@ _libraries: tuple[int, ThreadpoolController] | None = None
 
 
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries; looking for them takes milliseconds, so only when an import may have brought one."""
+    """The BLAS libraries; looking for them takes milliseconds, so it is done again only after an import."""
     global _libraries
     if _libraries is None or _libraries[0] != len(sys.modules):
         _libraries = (len(sys.modules), ThreadpoolController())
