@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.errors import UsageError
-from residuum.solvers import _change, _newton_change
+from residuum.solvers import _change, _lifted, _newton_change
 from residuum.solvers._room import sorted_codes
 
 MODELS = {
@@ -95,6 +95,62 @@ def test_many_single_steps_without_queries_between(name, monkeypatch):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
         model.forget(samples=i - 100)
     assert_same(model, X, y, [*range(20), *range(40, 140)], Q)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", MODELS)
+def test_many_single_samples_with_queries_between(name, dtype):
+    # Past the rows that factors and parts of a dictionary take before they are put together.
+    X, y, Q = make((200, 25, 5), dtype=dtype)
+    model = clone(MODELS[name]).fit(X[:150], y[:150])
+    tol = 1e-8 if dtype == np.float64 else 2e-3
+    for i in range(150, 195):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        if i % 4:
+            continue
+        fresh = clone(model).fit(X[: i + 1], y[: i + 1])
+        np.testing.assert_allclose(model.residuals(Q), fresh.residuals(Q), rtol=tol, atol=tol)
+        np.testing.assert_allclose(model.solve(Q).violation, fresh.solve(Q).violation, rtol=0, atol=tol)
+    if dtype == np.float64:
+        assert_same(model, X, y, range(195), Q)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_more_sample_does_not_copy_the_others(name):
+    X, y, Q = make(SHAPES["tall"])
+    model = clone(MODELS[name]).fit(X[:150], y[:150])
+    model.predict(Q)
+    for i in (150, 151):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.predict(Q)
+        assert "atoms" not in model.dictionary_.__dict__
+
+
+@pytest.mark.parametrize("name", ["CRC-fixed", "ProCRC-plain", "NRC", "SoftNRC-0"])
+def test_one_more_sample_factors_no_large_matrix(name, monkeypatch):
+    X, y, Q = make(SHAPES["tall"])
+    model = clone(MODELS[name]).fit(X[:150], y[:150])
+    sizes = []
+    original = _lifted.factored
+
+    def counting(matrix, ridge):
+        sizes.append(len(matrix))
+        return original(matrix, ridge)
+
+    monkeypatch.setattr(_lifted, "factored", counting)
+    monkeypatch.setattr("residuum.solvers._updated.factored", counting)
+    model.partial_fit(X[150:151], y[150:151]).predict(Q)
+    assert set(sizes) == {1}
+
+
+@pytest.mark.parametrize("name", ["NSC", "CRC", "ProCRC", "NRC", "SoftNRC-0"])
+def test_answers_do_not_depend_on_whether_the_atoms_were_looked_at(name):
+    X, y, Q = make(SHAPES["tall"])
+    model = clone(MODELS[name]).fit(X[:150], y[:150]).partial_fit(X[150:153], y[150:153])
+    before = model.residuals(Q)
+    model.explain(Q[0])
+    assert len(model.dictionary_.atoms) == 153
+    assert model.residuals(Q).tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize("name", ["CRC", "NSC", "ProCRC-plain", "NRC", "SoftNRC"])

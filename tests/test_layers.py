@@ -11,7 +11,7 @@ ROOT = Path(residuum.__file__).parent
 
 # Lowest first. A package stands for all its modules.
 LAYERS = [
-    {"errors", "dictionary", "machine", "page", "pictures"},
+    {"errors", "dictionary", "grown_dictionary", "machine", "page", "pictures"},
     {"problem"},
     {"solvers", "rules", "_kernels"},
     {"explanation", "least_squares", "calibration", "enrolment"},

@@ -67,11 +67,14 @@ def test_round_trip_in_another_process_is_bit_identical(tmp_path):
     count = 0
     for dtype in (np.float64, np.float32):
         for name, model in MODELS.items():
-            for history in ("fitted", "enrolled", "enrolled and forgotten"):
+            for history in ("fitted", "enrolled", "enrolled twice", "enrolled and forgotten"):
                 model.fit(X.astype(dtype), text)
                 if history != "fitted":
                     model.predict(Q)
                     model.partial_fit(IMAGES[200:203], DIGITS[200:203].astype(str))
+                if history == "enrolled twice":
+                    model.predict(Q)
+                    model.partial_fit(IMAGES[203:204], DIGITS[203:204].astype(str))
                 if history == "enrolled and forgotten":
                     model.forget(samples=[3, 151])
                 keep(

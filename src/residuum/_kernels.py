@@ -6,6 +6,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from residuum.dictionary import Dictionary, FloatArray
 
@@ -15,8 +16,11 @@ def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: A
     if not codes.has_sorted_indices:
         codes = codes.sorted_indices()
     squares = np.empty((len(targets), dictionary.n_classes), dtype=np.float64)
+    base, joined, source = _in_memory(dictionary)
     _distances(
-        dictionary.atoms,
+        base,
+        joined,
+        source,
         dictionary.atom_class,
         np.ascontiguousarray(targets, dtype=np.float64),
         codes.indptr.astype(np.int64),
@@ -24,12 +28,21 @@ def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: A
         codes.data.astype(np.float64),
         squares,
     )
-    return np.sqrt(squares, out=squares).astype(dictionary.atoms.dtype, copy=False)
+    return np.sqrt(squares, out=squares).astype(dictionary.dtype, copy=False)
+
+
+def _in_memory(dictionary: Dictionary) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    """Atoms in two pieces, and the row of each of the dictionary's among them."""
+    parts = dictionary.parts
+    if parts is None or not parts.none_gone:
+        return dictionary.atoms, dictionary.atoms[:0], np.arange(dictionary.n_atoms)
+    return parts.base, parts.joined, parts.source
 
 
 @numba.njit(cache=True, nogil=True)
-def _distances(atoms, atom_class, targets, indptr, indices, data, squares):
-    n_features = atoms.shape[1]
+def _distances(base, joined, source, atom_class, targets, indptr, indices, data, squares):
+    n_features = base.shape[1]
+    n_base = base.shape[0]
     difference = np.empty(n_features)
     for i in range(targets.shape[0]):
         energy = 0.0
@@ -43,9 +56,13 @@ def _distances(atoms, atom_class, targets, indptr, indices, data, squares):
             for d in range(n_features):
                 difference[d] = targets[i, d]
             while position < indptr[i + 1] and atom_class[indices[position]] == k:
-                atom, weight = indices[position], data[position]
-                for d in range(n_features):
-                    difference[d] -= weight * atoms[atom, d]
+                row, weight = source[indices[position]], data[position]
+                if row < n_base:
+                    for d in range(n_features):
+                        difference[d] -= weight * base[row, d]
+                else:
+                    for d in range(n_features):
+                        difference[d] -= weight * joined[row - n_base, d]
                 position += 1
             square = 0.0
             for d in range(n_features):

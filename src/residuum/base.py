@@ -215,7 +215,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
 
         def rebuild(unit: FloatArray, scale: FloatArray, norm: FloatArray) -> FloatArray:
             codes = self.solver_.solve(unit, certify=False).codes
-            return (codes @ self.dictionary_.atoms) * norm[:, None] * scale[:, None]
+            return self.dictionary_.combinations(codes) * norm[:, None] * scale[:, None]
 
         return np.concatenate(self._by_blocks(X, rebuild))
 

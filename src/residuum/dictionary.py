@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from residuum.grown_dictionary import Parts
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -97,6 +100,11 @@ class Dictionary:
         return rotated, np.column_stack([inside, outside])
 
     @property
+    def parts(self) -> Parts | None:
+        """How the atoms lie in memory, where some joined later; None where they are `atoms`."""
+        return None
+
+    @property
     def n_atoms(self) -> int:
         """Number of atoms N."""
         return len(self.samples)
@@ -124,6 +132,17 @@ class Dictionary:
     def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
         """The atoms at these positions, in float64."""
         return self.atoms[positions].astype(np.float64)
+
+    def correlations(self, points: FloatArray) -> FloatArray:
+        """``x_j'v`` for every row v of points, in their precision if that is higher: (n_points, n_atoms)."""
+        return points @ self._as_precise_as(points).T
+
+    def combinations(self, codes: Any) -> FloatArray:
+        """``Xc`` for every code, in their precision if that is higher: (n_codes, n_features)."""
+        return codes @ self._as_precise_as(codes)
+
+    def _as_precise_as(self, array: Any) -> FloatArray:
+        return self.atoms64 if array.dtype == np.float64 and not sp.issparse(array) else self.atoms
 
     def class_atoms(self, k: int) -> FloatArray:
         """The atoms of class k, in float64."""
@@ -158,109 +177,3 @@ class Dictionary:
         mean = self.atoms64.mean(axis=0)
         lowest = float((self.atoms64 @ mean).min())
         return mean / lowest if lowest > 1e-6 else None
-
-
-class GrownDictionary(Dictionary):
-    """A dictionary with atoms put in or left out, copied together when the atoms are first asked for.
-
-    Factors can be brought up to date from the few rows that differ, and samples that are enrolled one by one
-    are copied once.
-
-    Parameters
-    ----------
-    before : Dictionary
-        The dictionary that was.
-    source : ndarray of shape (n_atoms,)
-        Row of each atom among those of `before` followed by the rows of `new`.
-    new : ndarray of shape (n_new, n_features)
-        Unit-norm atoms that join.
-    starts, samples
-        As of any dictionary.
-    """
-
-    def __init__(
-        self,
-        before: Dictionary,
-        source: npt.NDArray[np.int64],
-        new: FloatArray,
-        starts: npt.NDArray[np.int64],
-        samples: npt.NDArray[np.int64],
-    ) -> None:
-        parts = before.__dict__.get("_parts")
-        if parts is not None:  # not copied yet: skip it, so that nothing is copied twice
-            before, earlier, rows = parts
-            joined = np.arange(len(new)) + before.n_atoms + len(rows)
-            source, new = np.concatenate([earlier, joined])[source], np.concatenate([rows, new])
-        values = {"starts": starts, "samples": samples, "spectrum": None, "_parts": (before, source, new)}
-        self.__dict__.update(values)
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached only while there are no atoms yet.
-        parts = self.__dict__.get("_parts")
-        if name == "atoms" and parts is None and name in self.__dict__:  # another thread was quicker
-            return self.__dict__[name]
-        if name != "atoms" or parts is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        before, source, new = parts
-        atoms = np.empty((len(source), new.shape[1]), dtype=new.dtype)
-        for to, stretch in stretches(source, before.n_atoms):
-            atoms[to] = before.atoms[stretch]
-        joined = np.flatnonzero(source >= before.n_atoms)
-        atoms[joined] = new[source[joined] - before.n_atoms]
-        self.__dict__["atoms"] = atoms
-        self.__dict__.pop("_parts", None)
-        return atoms
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the atoms."""
-        parts = self.__dict__.get("_parts")
-        return self.atoms.dtype if parts is None else parts[2].dtype
-
-    @property
-    def n_features(self) -> int:
-        """Number of features D."""
-        parts = self.__dict__.get("_parts")
-        return self.atoms.shape[1] if parts is None else parts[2].shape[1]
-
-    def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
-        """The atoms at these positions, in float64."""
-        parts = self.__dict__.get("_parts")
-        return super().rows(positions) if parts is None else _picked(parts, positions).astype(np.float64)
-
-    def class_block(self, k: int) -> FloatArray:
-        """The atoms of class k, without those of the others being copied together."""
-        parts = self.__dict__.get("_parts")
-        if parts is None:
-            return super().class_block(k)
-        before, source, _ = parts
-        positions = np.arange(self.starts[k], self.starts[k + 1])
-        wanted = source[positions]
-        if len(wanted) and wanted[-1] < before.n_atoms and wanted[-1] - wanted[0] == len(wanted) - 1:
-            return before.atoms[wanted[0] : wanted[-1] + 1]
-        # Once as many rows have been put together for single classes as there are, all may as well be.
-        self.__dict__["_put_together"] = self.__dict__.get("_put_together", 0) + len(wanted)
-        if self.__dict__["_put_together"] > self.n_atoms:
-            return self.atoms[self.starts[k] : self.starts[k + 1]]
-        return _picked(parts, positions)
-
-
-def _picked(parts: Any, positions: npt.NDArray[np.int64]) -> FloatArray:
-    before, source, new = parts
-    wanted = source[positions]
-    old = wanted < before.n_atoms
-    rows = np.empty((len(wanted), new.shape[1]), dtype=new.dtype)
-    rows[old] = before.atoms[wanted[old]]
-    rows[~old] = new[wanted[~old] - before.n_atoms]
-    return rows
-
-
-def stretches(source: npt.NDArray[np.int64], stop: int) -> Iterator[tuple[slice, slice]]:
-    """Pairs (positions, rows) of neighbours whose rows, from 0 up to `stop`, are neighbours too."""
-    if not len(source):
-        return
-    inside = (source >= 0) & (source < stop)
-    cut = np.flatnonzero((np.diff(source) != 1) | ~inside[1:] | ~inside[:-1]) + 1
-    for first, end in zip([0, *cut.tolist()], [*cut.tolist(), len(source)], strict=True):
-        if inside[first]:
-            yield slice(first, end), slice(int(source[first]), int(source[first]) + end - first)

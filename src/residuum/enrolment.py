@@ -18,8 +18,9 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.dictionary import Dictionary, FloatArray, GrownDictionary, unit_rows
+from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.errors import UsageError
+from residuum.grown_dictionary import GrownDictionary
 from residuum.solvers._change import Change
 
 # Labels of one group can be compared and sorted together.
@@ -58,7 +59,8 @@ class Enrolment:
             _check_classes(y, classes)
             return self
         X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biuU":  # whole numbers and text are labels
+            check_classification_targets(y)
         _check_classes(y, classes)
         labels = _joined_labels(self.classes_, y, type(self).__name__)
         unit, scale, _ = unit_rows(X)
@@ -117,7 +119,7 @@ class Enrolment:
             alive &= ~np.isin(self.classes_, np.atleast_1d(np.asarray(labels)))
         starts = np.concatenate([[0], np.cumsum(counts[alive])]).astype(np.int64)
         none = np.empty((0, dictionary.n_features), dtype=dictionary.dtype)
-        after = GrownDictionary(dictionary, kept, none, starts, dictionary.samples[kept])
+        after = GrownDictionary.changed(dictionary, kept, none, starts, dictionary.samples[kept])
         self._follow(Change(dictionary, after, kept), self.classes_[alive])
         return self
 
@@ -147,7 +149,7 @@ def _enrolled(
     order = np.argsort(both, kind="stable")
     starts = np.searchsorted(both[order], np.arange(n_classes + 1)).astype(np.int64)
     samples = np.concatenate([before.samples, numbers])[order]
-    after = GrownDictionary(before, order, unit, starts, samples)
+    after = GrownDictionary.changed(before, order, unit, starts, samples)
     return Change(before, after, np.where(order < before.n_atoms, order, -1))
 
 

@@ -157,9 +157,9 @@ def explain_query(
     """Explanation of the single query behind `solution`, whose class scores are `scores` (n_classes,)."""
     codes = solution.codes
     code = (codes.toarray() if sp.issparse(codes) else codes)[0]  # (n_atoms,)
-    whole = code @ dictionary.atoms  # (n_features,)
+    whole = dictionary.combinations(code[None])[0]  # (n_features,)
     energy = float(whole @ whole)
-    shares = code * (dictionary.atoms @ whole) / (energy if energy > 0 else 1.0)
+    shares = code * dictionary.correlations(whole[None])[0] / (energy if energy > 0 else 1.0)
     used = np.flatnonzero(code)
     ranking = np.argsort(scores, kind="stable")
     labels = classes.tolist()
@@ -185,7 +185,7 @@ def explain_query(
             ClassPart(
                 label=labels[k],
                 residual=float(scores[k]),
-                norm=float(np.linalg.norm(code[block] @ dictionary.atoms[block])),
+                norm=float(np.linalg.norm(code[block] @ dictionary.class_block(k))),
                 share=float(shares[block].sum()),
                 probability=verdict.probabilities[k] if verdict.probabilities else None,
             )
@@ -199,7 +199,7 @@ def explain_query(
 def class_reconstructions(dictionary: Dictionary, codes: Any) -> FloatArray:
     """``X_k c_k`` of one query for every class, shape (n_classes, n_features)."""
     code = (codes.toarray() if sp.issparse(codes) else codes)[0]
-    return np.stack([code[block] @ dictionary.atoms[block] for block in dictionary.blocks])
+    return np.stack([code[block] @ dictionary.class_block(k) for k, block in enumerate(dictionary.blocks)])
 
 
 def _margin(ranked: FloatArray) -> float:

@@ -34,24 +34,25 @@ class CodingProblem:
 
     def value(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
         """Objective of each query, shape (n_queries,)."""
-        atoms = dictionary.atoms64
         codes = np.asarray(codes, dtype=np.float64)
-        whole = codes @ atoms  # (n_queries, n_features)
+        whole = dictionary.combinations(codes)  # (n_queries, n_features)
         value = self.shared * np.sum(whole**2, axis=1) - 2 * np.sum(whole * queries, axis=1)
         if self.classwise:
-            for block in dictionary.blocks:
-                value += self.classwise * np.sum((codes[:, block] @ atoms[block]) ** 2, axis=1)
+            for k, block in enumerate(dictionary.blocks):
+                value += self.classwise * np.sum((codes[:, block] @ dictionary.class_atoms(k)) ** 2, axis=1)
         return value + self._penalty(codes)
 
     def gradient(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
         """Gradient of the smooth part (all but l1 and an infinite neg_weight), shape (n_queries, n_atoms)."""
-        atoms = dictionary.atoms64
         codes = np.asarray(codes, dtype=np.float64)
-        half = (self.shared * (codes @ atoms) - queries) @ atoms.T
+        half: Float64Array = np.asarray(
+            dictionary.correlations(self.shared * dictionary.combinations(codes) - queries), dtype=np.float64
+        )
         half += self.l2 * codes
         if self.classwise:
-            for block in dictionary.blocks:
-                half[:, block] += self.classwise * ((codes[:, block] @ atoms[block]) @ atoms[block].T)
+            for k, block in enumerate(dictionary.blocks):
+                atoms = dictionary.class_atoms(k)
+                half[:, block] += self.classwise * ((codes[:, block] @ atoms) @ atoms.T)
         if math.isfinite(self.neg_weight) and self.neg_weight:
             half += self.neg_weight * np.minimum(codes, 0)
         return 2 * half
@@ -89,7 +90,7 @@ class CodingProblem:
         codes = np.asarray(codes, dtype=np.float64)
         energy = np.sum(queries**2, axis=1)  # (n_queries,)
         if self.shared == 1 and self.classwise == 0:
-            residual = queries - codes @ dictionary.atoms64
+            residual = queries - dictionary.combinations(codes)
             primal = np.sum(residual**2, axis=1) + self._penalty(codes)
             # r = 0 is always feasible, so the dual value is never below zero.
             bound = primal - np.maximum(self._dual(dictionary, queries, residual), 0)
@@ -114,7 +115,7 @@ class CodingProblem:
         return penalty
 
     def _dual(self, dictionary: Dictionary, queries: FloatArray, residual: FloatArray) -> Float64Array:
-        prices = residual @ dictionary.atoms64.T  # (n_queries, n_atoms)
+        prices = dictionary.correlations(residual)  # (n_queries, n_atoms)
         bounded_above = self.l2 == 0  # x_j'r <= l1/2 is a constraint
         bounded_below = self.l2 == 0 and self.neg_weight == 0
         if bounded_above and self.l1 > 0:

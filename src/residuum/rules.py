@@ -27,7 +27,7 @@ def scaled_residual(dictionary: Dictionary, queries: FloatArray, codes: Any) -> 
 
 def reconstruction(dictionary: Dictionary, queries: FloatArray, codes: Any) -> FloatArray:
     """``||Xc - X_k c_k||``, ProCRC's rule, shape (n_queries, n_classes)."""
-    return class_distances(dictionary, codes @ dictionary.atoms, codes)
+    return class_distances(dictionary, dictionary.combinations(codes), codes)
 
 
 def relative_residual(dictionary: Dictionary, queries: FloatArray, codes: Any) -> FloatArray:

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import Dictionary, FloatArray, stretches
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.grown_dictionary import stretches
 
 # Rows added to or taken from a matrix product each leave a rounding error behind; after this many the
 # solvers factor anew, so errors stay near those of a fresh fit and the cost of it is shared by that many.

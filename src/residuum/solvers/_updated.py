@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import dgemm
+from scipy.linalg import solve_triangular
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import MAX_CHANGES, Change
+from residuum.solvers._lifted import Lifted, factored, solved
 from residuum.solvers._threads import single_threaded_blas
 
 # Arrays from which a form can be built again, bit for bit.
@@ -39,14 +39,9 @@ class UpdatedInverse:
     def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
         self._dictionary, self.state, self._weights = dictionary, state, weights
 
-    @classmethod
-    def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
-        """The form after a change, from the state before it; None where a fresh factorisation is due."""
-        raise TypeError(f"{cls.__name__} does not say how it follows a change: define changed.")
-
     def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
         """The form for the dictionary after a change, or None where a fresh factorisation is due."""
-        return self.changed(self.state, self._weights, change, weights)
+        raise TypeError(f"{type(self).__name__} does not say how it follows a change: define updated.")
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
@@ -64,30 +59,22 @@ def _counted(state: State, change: Change) -> np.ndarray:
     return state["changes"] + change.size
 
 
+def _lifted(state: State, name: str, *, scale: float = 1.0, ridge: float = 0.0) -> Lifted:
+    """The sum that a state holds, its matrix under `name`."""
+    matrix = state[name]
+    return Lifted(matrix, state.get("lift", matrix[:0]), state.get("factor"), scale=scale, ridge=ridge)
+
+
+def _stored(lifted: Lifted, name: str) -> State:
+    state = {name: lifted.matrix, "lift": lifted.lift}
+    return state if lifted.factor is None else {**state, "factor": lifted.factor}
+
+
 def restored_inverse(dictionary: Dictionary, state: State, weights: Weights) -> UpdatedInverse:
     """The form that a stored state belongs to."""
     kinds: dict[str, type[UpdatedInverse]] = {"normal": FeatureSide, "gram": AtomSide, "encoder": ClassSide}
     (kind,) = (form for key, form in kinds.items() if key in state)
     return kind(dictionary, state, weights)
-
-
-def _solved(factor: Any, rows: FloatArray) -> FloatArray:
-    """The factored symmetric matrix's inverse times each row."""
-    return cho_solve(factor, np.asarray(rows, dtype=np.float64).T, check_finite=False).T
-
-
-def _add_product(matrix: FloatArray, weight: float, rows: FloatArray, others: FloatArray) -> None:
-    """``matrix += weight * rows'others``, which is symmetric like the matrix, without a second matrix."""
-    if len(rows):
-        # What is C order for numpy is the transpose for BLAS.
-        dgemm(weight, others.T, rows.T, beta=1.0, c=matrix.T, trans_b=True, overwrite_c=True)
-
-
-def _ridged(matrix: FloatArray, ridge: float) -> Any:
-    """Cholesky factor of ``matrix + ridge*I``; the matrix is used up."""
-    matrix[np.diag_indices_from(matrix)] += ridge
-    # The transpose of a symmetric matrix in C order is what LAPACK factors without a copy.
-    return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
 
 
 class FeatureSide(UpdatedInverse):
@@ -96,31 +83,27 @@ class FeatureSide(UpdatedInverse):
     A new atom adds ``xx'`` to S, one that goes subtracts it.
     """
 
-    @cached_property
-    def _factor(self) -> Any:
-        """Made at the next query, once for all changes until then."""
-        return _ridged(self._weights.shared * self.state["normal"], self._weights.ridge)
+    def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
+        super().__init__(dictionary, state, weights)
+        self._inverse = _lifted(state, "normal", scale=weights.shared, ridge=weights.ridge)
 
-    @classmethod
-    def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
+    def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
         """Adds and subtracts ``xx'``; the weights may differ."""
-        after, changes = change.after, _counted(state, change)
-        if changes[0] > MAX_CHANGES or new.classwise or after.n_atoms <= after.n_features:
+        after, changes = change.after, _counted(self.state, change)
+        if changes[0] > MAX_CHANGES or weights.classwise or after.n_atoms <= after.n_features:
             return None
-        normal = state["normal"].copy()
         joined, gone = after.rows(change.added), change.before.rows(change.removed)
-        _add_product(normal, 1.0, joined, joined)
-        _add_product(normal, -1.0, gone, gone)
-        return cls(after, {"normal": normal, "changes": changes}, new)
+        inverse = self._inverse.changed(joined, gone, scale=weights.shared, ridge=weights.ridge)
+        return FeatureSide(after, {**_stored(inverse, "normal"), "changes": changes}, weights)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``X'(shared*S + ridge*I)^{-1} y`` for every query."""
-        return self._cast(_solved(self._factor, queries) @ self._dictionary.atoms64.T)
+        return self._cast(self._dictionary.correlations(self._inverse.solve(queries)))
 
     def apply(self, points: FloatArray, weight: float = 1.0) -> FloatArray:
         """``weight/ridge * (v - shared*X'(shared*S + ridge*I)^{-1} Xv)`` for every row v of points."""
-        atoms = self._dictionary.atoms64
-        result = _solved(self._factor, points @ atoms) @ atoms.T
+        dictionary, points = self._dictionary, np.asarray(points, dtype=np.float64)
+        result = dictionary.correlations(self._inverse.solve(dictionary.combinations(points)))
         result *= -self._weights.shared
         result += points
         result *= weight / self._weights.ridge
@@ -133,31 +116,31 @@ class AtomSide(UpdatedInverse):
     The rows of G that belong to new atoms are computed, the others carried over.
     """
 
-    def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
-        super().__init__(dictionary, state, weights)
-        gram = state["gram"]
-        quadratic = weights.shared * gram
-        for block in dictionary.blocks if weights.classwise else ():
-            quadratic[block, block] += weights.classwise * gram[block, block]
-        self._factor = _ridged(quadratic, weights.ridge)
+    @cached_property
+    def _factor(self) -> FloatArray:
+        """Made at the next query, once for all changes until then."""
+        gram, (shared, classwise, ridge) = self.state["gram"], self._weights
+        quadratic = shared * gram
+        for block in self._dictionary.blocks if classwise else ():
+            quadratic[block, block] += classwise * gram[block, block]
+        return factored(quadratic, ridge)
 
-    @classmethod
-    def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
+    def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
         """Carries G over; the weights may differ."""
-        after, changes = change.after, _counted(state, change)
+        after, changes = change.after, _counted(self.state, change)
         if changes[0] > MAX_CHANGES or after.n_atoms > after.n_features:
             return None
         joined = after.rows(change.added)
-        gram = change.carry_square(state["gram"], joined @ after.atoms64.T)
-        return cls(after, {"gram": gram, "changes": changes}, new)
+        gram = change.carry_square(self.state["gram"], joined @ after.atoms64.T)
+        return AtomSide(after, {"gram": gram, "changes": changes}, weights)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y`` for every query."""
-        return self._cast(_solved(self._factor, queries @ self._dictionary.atoms64.T))
+        return self._cast(solved(self._factor, queries @ self._dictionary.atoms64.T))
 
     def apply(self, points: FloatArray, weight: float = 1.0) -> FloatArray:
         """``weight * Q^{-1} v`` for every row v of points."""
-        return self._cast(weight * _solved(self._factor, points))
+        return self._cast(weight * solved(self._factor, points))
 
 
 class ClassSide(UpdatedInverse):
@@ -173,10 +156,9 @@ class ClassSide(UpdatedInverse):
     The same V and S say how T changes when atoms join or leave: by ``V S^{-1} V'``, added or subtracted.
     """
 
-    @cached_property
-    def _factor(self) -> Any:
-        """Of ``I + shared*T``, made at the next query, once for all changes until then."""
-        return _ridged(self.state["inner"].copy(), 0.0) if self._weights.shared else None
+    def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
+        super().__init__(dictionary, state, weights)
+        self._inner = _lifted(state, "inner") if weights.shared else None  # I + shared*T
 
     @property
     def _kept(self) -> np.ndarray:
@@ -185,57 +167,62 @@ class ClassSide(UpdatedInverse):
         return np.where(self.state["first"] < 0, 0, self.state.get("kept", sizes))
 
     @cached_property
-    def _own(self) -> dict[int, tuple[bool, Any]]:
+    def _own(self) -> dict[int, tuple[bool, FloatArray]]:
         """Factors of the classes that the encoder does not serve, made when they are first needed."""
         dictionary, (_, classwise, ridge) = self._dictionary, self._weights
         own = np.flatnonzero((self.state["first"] < 0) & (np.diff(dictionary.starts) > 0))
         return {k: _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own.tolist()}
 
     @cached_property
-    def _joined(self) -> dict[int, tuple[FloatArray, FloatArray, Any]]:
+    def _joined(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
         """Atoms that joined a class, their V' and the factor of their S, made when they are first needed."""
         dictionary, (_, classwise, ridge) = self._dictionary, self._weights
         kept = self._kept
-        found: dict[int, tuple[FloatArray, FloatArray, Any]] = {}
+        found: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         for k in np.flatnonzero((kept > 0) & (kept < np.diff(dictionary.starts))).tolist():
             atoms = dictionary.class_atoms(k)
             rest, joined = atoms[: kept[k]], atoms[kept[k] :]
             reach = joined - classwise * (self._by_encoder(k, joined) @ rest)
             schur = classwise * (reach @ joined.T)
-            found[k] = (joined, reach, _ridged((schur + schur.T) / 2, ridge))
+            found[k] = (joined, reach, factored((schur + schur.T) / 2, ridge))
         return found
 
     @staticmethod
-    def fresh_state(dictionary: Dictionary, encoder: FloatArray, inner: FloatArray | None) -> State:
+    def fresh_state(
+        dictionary: Dictionary, encoder: FloatArray, inner: FloatArray | None, factor: FloatArray | None
+    ) -> State:
         """State of a factorisation that no atom has joined or left."""
         inner = np.empty((0, 0)) if inner is None else inner
         return {
             "encoder": encoder,
             "base": inner,
             "inner": inner,
+            **({} if factor is None else {"factor": factor}),
             "first": dictionary.starts[:-1].copy(),
             "kept": np.diff(dictionary.starts),
             "changes": np.zeros(1, dtype=np.int64),
         }
 
-    @classmethod
-    def changed(cls, state: State, old: Weights, change: Change, new: Weights) -> UpdatedInverse | None:
+    def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
         """Corrects T and marks the classes that changed; the weights must be the same."""
-        after, changes = change.after, _counted(state, change)
-        fewer = bool(new.shared) and after.n_atoms <= after.n_features
-        if changes[0] > MAX_CHANGES or old != new or fewer:
+        after, changes = change.after, _counted(self.state, change)
+        fewer = bool(weights.shared) and after.n_atoms <= after.n_features
+        if changes[0] > MAX_CHANGES or weights != self._weights or fewer:
             return None
-        before = cls(change.before, state, old)
-        inner = state["inner"].copy()
-        if new.shared:
+        state = {name: array for name, array in self.state.items() if name not in ("lift", "factor")}
+        if self._inner is not None:
+            none: FloatArray = np.empty((0, after.n_features))
+            rows = {1: [none], -1: [none]}
             with single_threaded_blas():  # the matrices of one class are too small for threads
                 for sign, old_class, rest, moved in _class_moves(change):
                     codes = None
-                    if old_class is not None and before._serves(len(rest) + len(moved)):
-                        codes = before._class_codes(old_class, moved)
-                    _correct(inner, sign * new.shared, rest, moved, new, codes)
-        first, kept = before._served(change)
-        return cls(after, {**state, "inner": inner, "first": first, "kept": kept, "changes": changes}, new)
+                    if old_class is not None and self._serves(len(rest) + len(moved)):
+                        codes = self._class_codes(old_class, moved)
+                    rows[sign].append(_correction(rest, moved, weights, codes))
+                inner = self._inner.changed(np.concatenate(rows[1]), np.concatenate(rows[-1]))
+            state.update(_stored(inner, "inner"))
+        first, kept = self._served(change)
+        return ClassSide(after, {**state, "first": first, "kept": kept, "changes": changes}, weights)
 
     def _served(self, change: Change) -> tuple[np.ndarray, np.ndarray]:
         """Row of the encoder where each class begins, -1 for those it does not serve, and rows of each."""
@@ -265,8 +252,8 @@ class ClassSide(UpdatedInverse):
     def encode(self, queries: FloatArray) -> FloatArray:
         """``M^{-1}X'z`` for every query, class by class."""
         dictionary, encoder = self._dictionary, self.state["encoder"]
-        inner = queries if self._factor is None else _solved(self._factor, queries)
-        base = self._cast(inner if self._factor is None else inner @ self.state["base"])
+        inner = queries if self._inner is None else self._inner.solve(queries)
+        base = self._cast(inner if self._inner is None else inner @ self.state["base"])
         codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
         for start, stop, row in self._stretches():
             codes[:, start:stop] = base @ encoder[row : row + stop - start].T
@@ -280,11 +267,11 @@ class ClassSide(UpdatedInverse):
         if k in self._own:
             by_atoms, factor = self._own[k]
             atoms = self._dictionary.class_atoms(k)
-            return _solved(factor, points @ atoms.T) if by_atoms else _solved(factor, points) @ atoms.T
+            return solved(factor, points @ atoms.T) if by_atoms else solved(factor, points) @ atoms.T
         if k not in self._joined:
             return self._by_encoder(k, points)
         atoms, reach, factor = self._joined[k]
-        joined = _solved(factor, points @ reach.T)
+        joined = solved(factor, points @ reach.T)
         rest = self._by_encoder(k, points - self._weights.classwise * (joined @ atoms))
         return np.hstack([rest, joined])
 
@@ -309,11 +296,11 @@ class ClassSide(UpdatedInverse):
         return found
 
 
-def _class_factor(atoms: FloatArray, weight: float, ridge: float) -> tuple[bool, Any]:
+def _class_factor(atoms: FloatArray, weight: float, ridge: float) -> tuple[bool, FloatArray]:
     """Factor of the smaller side of one class, and whether that is the side of the atoms."""
     if len(atoms) <= atoms.shape[1]:
-        return True, _ridged(weight * (atoms @ atoms.T), ridge)
-    return False, _ridged(weight * (atoms.T @ atoms), ridge)
+        return True, factored(weight * (atoms @ atoms.T), ridge)
+    return False, factored(weight * (atoms.T @ atoms), ridge)
 
 
 def _class_moves(change: Change) -> list[tuple[int, int | None, FloatArray, FloatArray]]:
@@ -340,25 +327,20 @@ def _class_moves(change: Change) -> list[tuple[int, int | None, FloatArray, Floa
     return moves
 
 
-def _correct(
-    inner: FloatArray,
-    sign: float,
-    rest: FloatArray,
-    moved: FloatArray,
-    weights: Weights,
-    codes: FloatArray | None,
-) -> None:
-    """``inner += sign * V S^{-1} V'``; `codes` are ``M_R^{-1}X_R'`` times the atoms that move, if known."""
-    _, weight, ridge = weights
+def _correction(
+    rest: FloatArray, moved: FloatArray, weights: Weights, codes: FloatArray | None
+) -> FloatArray:
+    """Rows U with ``U'U = shared * V S^{-1} V'``; `codes` are ``M_R^{-1}X_R'`` times the atoms that move."""
+    shared, weight, ridge = weights
     reach = moved  # V', one row per atom that moves
     if codes is not None:
         reach = moved - weight * (codes @ rest)
     elif len(rest):
         by_atoms, factor = _class_factor(rest, weight, ridge)
         if by_atoms:
-            reach = moved - weight * (_solved(factor, moved @ rest.T) @ rest)
+            reach = moved - weight * (solved(factor, moved @ rest.T) @ rest)
         else:
-            reach = ridge * _solved(factor, moved)
+            reach = ridge * solved(factor, moved)
     schur = weight * (reach @ moved.T)
-    factor = _ridged((schur + schur.T) / 2, ridge)
-    _add_product(inner, sign, reach, cho_solve(factor, reach, check_finite=False))
+    lower = factored((schur + schur.T) / 2, ridge).T
+    return np.sqrt(shared) * solve_triangular(lower, reach, lower=True, check_finite=False)

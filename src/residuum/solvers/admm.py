@@ -136,7 +136,7 @@ class ADMM:
 
     def _until(self, queries: FloatArray, tol: float) -> tuple[FloatArray, np.ndarray, np.ndarray]:
         count, n_atoms = len(queries), self.dictionary.n_atoms
-        codes = np.zeros((count, n_atoms), dtype=self.dictionary.atoms.dtype)
+        codes = np.zeros((count, n_atoms), dtype=self.dictionary.dtype)
         n_iter = np.full(count, self.max_iter, dtype=np.int64)
         converged = np.zeros(count, dtype=bool)
         active = np.arange(count)

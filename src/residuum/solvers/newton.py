@@ -124,9 +124,22 @@ def solve_newton(
     if (prep.l2, prep.neg_weight, len(prep.atoms), len(prep.basis)) != (l2, neg_weight, *np.shape(atoms)):
         raise ValueError("'prepared' was made for other atoms, l2 or neg_weight; call prepare_newton again.")
     single = np.result_type(np.asarray(atoms).dtype, np.asarray(queries).dtype, np.float32) == np.float32
+    return solve_prepared(prep, queries, single=single, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+
+
+def solve_prepared(
+    prep: Prepared,
+    queries: FloatArray,
+    *,
+    single: bool,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+    n_jobs: int | None = None,
+) -> Solution:
+    """What :func:`solve_newton` does with a preparation; `single` for atoms and queries in float32."""
     tol = max(tol, _SINGLE_TOL) if single else tol
-    n_queries = len(queries)
-    codes = np.empty((n_queries, len(atoms)), np.float32 if single else np.float64)
+    n_queries, n_atoms = len(queries), len(prep.atoms)
+    codes = np.empty((n_queries, n_atoms), np.float32 if single else np.float64)
     n_iter = np.zeros(n_queries, np.int64)
     violation, gap = np.zeros(n_queries), np.zeros(n_queries)
 
@@ -143,7 +156,7 @@ def solve_newton(
 
     if prep.neg_weight and not prep.well_conditioned:
         _ = prep.settled[0].metric_atoms  # once, before the threads ask for it
-    run_chunks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // len(atoms), 16, 128)), thread_count(n_jobs))
+    run_chunks(task, n_queries, int(np.clip(_BLOCK_ENTRIES // n_atoms, 16, 128)), thread_count(n_jobs))
     converged = gap <= tol
     if not converged.all():
         warnings.warn(

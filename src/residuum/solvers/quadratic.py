@@ -7,6 +7,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import Change
+from residuum.solvers._lifted import factored, solved
 from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers._updated import AtomSide, ClassSide, FeatureSide, UpdatedInverse, Weights
 
@@ -19,6 +20,8 @@ class QuadraticInverse:
 
         Q^{-1} X' = M^{-1} X' (I + shared * X M^{-1} X')^{-1}
         Q^{-1} v  = M^{-1} v - shared * Q^{-1} X' (X M^{-1} v)
+
+    which without classwise is ``Q^{-1} X' = X' (shared * XX' + ridge*I)^{-1}``.
 
     A dictionary whose features are eigenvectors of XX' (`Dictionary.rotated`) needs no factorisation at all.
     Factorisations are float64; what is applied to queries has the dictionary's precision.
@@ -50,6 +53,7 @@ class QuadraticInverse:
         # Products over all atoms that `updated` corrects instead of computing them again.
         self._normal: FloatArray | None = None
         self._inner: FloatArray | None = None
+        self._factor: FloatArray | None = None
         if dictionary.spectrum is not None and not classwise:
             self.encoder = self._cast(dictionary.atoms64 / (shared * dictionary.spectrum + ridge))
         elif (dictionary.n_atoms <= dictionary.n_features and shared) or (matrix and classwise):
@@ -71,41 +75,42 @@ class QuadraticInverse:
 
     def _factor_features(self) -> None:
         atoms = self._dictionary.atoms64
-        if self._classwise:
-            half = np.empty_like(atoms)  # M^{-1} X', class by class
-            # Threads of BLAS wait for each other longer than these small matrices take.
-            with single_threaded_blas():
-                for block in self._dictionary.blocks:
-                    half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
-            inner = half.T @ atoms if self._shared else None
-        else:
-            half = atoms / self._ridge
+        if not self._classwise:
             self._normal = atoms.T @ atoms
-            inner = self._normal / self._ridge
-        if inner is not None:
+            self._factor = factored(self._shared * self._normal, self._ridge)
+            self.encoder = self._cast(solved(self._factor, atoms))
+            return
+        half = np.empty_like(atoms)  # M^{-1} X', class by class
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            for block in self._dictionary.blocks:
+                half[block] = ridge_encoder(atoms[block], self._classwise, self._ridge)
+        if self._shared:
+            inner = half.T @ atoms
             inner = self._shared * (inner + inner.T) / 2
             inner[np.diag_indices_from(inner)] += 1.0
-            self._inner = inner
-            factor = cho_factor(inner, lower=True, check_finite=False)
-            half = cho_solve(factor, half.T, check_finite=False).T
+            self._inner, self._factor = inner, factored(inner.copy(), 0.0)
+            half = solved(self._factor, half)
         self.encoder = self._cast(half)
 
     def _cast(self, array: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(array, dtype=self._dictionary.atoms.dtype)
+        return np.ascontiguousarray(array, dtype=self._dictionary.dtype)
 
     def updated(self, change: Change, weights: Weights) -> UpdatedInverse | None:
         """The inverse for the dictionary after a change, or None where a fresh factorisation is due."""
         dictionary = self._dictionary
-        old = Weights(self._shared, self._classwise, self._ridge)
-        none = np.zeros(1, dtype=np.int64)
         if dictionary.spectrum is not None:
             return None
-        if self._normal is not None:
-            return FeatureSide.changed({"normal": self._normal, "changes": none}, old, change, weights)
-        if self._by_atoms:
-            return AtomSide.changed({"gram": dictionary.gram, "changes": none}, old, change, weights)
-        state = ClassSide.fresh_state(dictionary, self.encoder, self._inner)
-        return ClassSide.changed(state, old, change, weights)
+        none = np.zeros(1, dtype=np.int64)
+        kind: type[UpdatedInverse] = ClassSide
+        if self._normal is not None and self._factor is not None:
+            kind, state = FeatureSide, {"normal": self._normal, "factor": self._factor, "changes": none}
+        elif self._by_atoms:
+            kind, state = AtomSide, {"gram": dictionary.gram, "changes": none}
+        else:
+            state = ClassSide.fresh_state(dictionary, self.encoder, self._inner, self._factor)
+        old = Weights(self._shared, self._classwise, self._ridge)
+        return kind(dictionary, state, old).updated(change, weights)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""

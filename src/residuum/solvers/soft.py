@@ -114,18 +114,11 @@ class Newton:
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""
-        from residuum.solvers.newton import solve_newton
+        from residuum.solvers.newton import solve_prepared
 
         prepared = self._ready()
-        solution = solve_newton(
-            self.dictionary.atoms,
-            queries,
-            l2=self.problem.l2,
-            neg_weight=self.problem.neg_weight,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            prepared=prepared,
-        )
+        single = self.dictionary.dtype == queries.dtype == np.float32
+        solution = solve_prepared(prepared, queries, single=single, tol=self.tol, n_jobs=self.n_jobs)
         return replace(solution, codes=sorted_codes(solution.codes, prepared.places))
 
 

@@ -14,6 +14,7 @@ from residuum import classifiers
 from residuum.base import RepresentationClassifier
 from residuum.dictionary import Dictionary
 from residuum.errors import ModelFileError, UsageError
+from residuum.grown_dictionary import GrownDictionary, Parts
 from residuum.storage.values import decode, decode_labels, encode, encode_labels
 
 # Stores an array under a name of its own; gives back the array of a name.
@@ -67,10 +68,11 @@ def classifier_node(model: RepresentationClassifier, keep: Keep) -> Node:
         raise UsageError(
             f"save_model stores {', '.join(CLASSIFIERS)}. Got {type(model).__module__}.{name} instead."
         )
-    dictionary = model.dictionary_
     node = _common(model, name)
     node["labels"] = encode_labels(model.classes_, name)
-    node["dictionary"] = {part: keep(part, getattr(dictionary, part)) for part in _DICTIONARY}
+    node["dictionary"] = {
+        name: keep(name, array) for name, array in _dictionary_arrays(model.dictionary_).items()
+    }
     node["fitted"] = _fitted(model, ("n_samples_seen_", *model._stored_attributes), keep, name)
     # Empty unless samples were enrolled or forgotten since the fit: what a fresh solver would not have.
     node["solvers"] = {
@@ -80,7 +82,40 @@ def classifier_node(model: RepresentationClassifier, keep: Keep) -> Node:
     return node
 
 
-_DICTIONARY = ("atoms", "starts", "samples")
+def _dictionary_arrays(dictionary: Dictionary) -> dict[str, np.ndarray]:
+    """The dictionary as it lies in memory: what it computes with stays the same, bit for bit."""
+    arrays = {"starts": dictionary.starts, "samples": dictionary.samples}
+    parts = dictionary.parts
+    if parts is None or not parts.none_gone:
+        return {"atoms": dictionary.atoms, **arrays}
+    return {"atoms": parts.base, "joined": parts.joined, "source": parts.source, **arrays}
+
+
+def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
+    atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
+    joined, source = arrays.get("joined", atoms[:0]), arrays.get("source", np.arange(len(samples)))
+    good = (
+        all(rows.ndim == 2 and rows.shape[1] == n_features for rows in (atoms, joined))
+        and atoms.dtype in (np.float32, np.float64)
+        and joined.dtype == atoms.dtype
+        and starts.dtype == samples.dtype == source.dtype == np.int64
+        and starts.shape == (n_classes + 1,)
+        and samples.shape == (len(atoms) + len(joined),)
+        and len(samples) > 0
+        and starts[0] == 0
+        and starts[-1] == len(samples)
+        and bool((np.diff(starts) >= 0).all())
+        and np.array_equal(np.sort(source), np.arange(len(samples)))
+        and all(rows.flags.c_contiguous and bool(np.isfinite(rows).all()) for rows in (atoms, joined))
+    )
+    if good and "source" in arrays:
+        order = np.lexsort((source, np.repeat(np.arange(n_classes), np.diff(starts))))
+        good = np.array_equal(order, np.arange(len(samples)))  # ascending within each class
+    if not good:
+        raise ValueError("the parts of its dictionary do not fit together")
+    if "source" not in arrays:
+        return Dictionary(atoms, starts, samples)
+    return GrownDictionary(Parts(atoms, joined, source), starts, samples)
 
 
 def classifier_from(node: Node, fetch: Fetch) -> RepresentationClassifier:
@@ -88,14 +123,13 @@ def classifier_from(node: Node, fetch: Fetch) -> RepresentationClassifier:
     model = _made(node, CLASSIFIERS[node["type"]])
     model._validate_params()
     model.classes_ = decode_labels(node["labels"])
-    parts = {part: fetch(node["dictionary"][part]) for part in _DICTIONARY}
-    _check_dictionary(parts, len(model.classes_), node["n_features_in_"])
+    arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
+    model.dictionary_ = _dictionary(arrays, len(model.classes_), node["n_features_in_"])
     if (
         len(np.unique(model.classes_)) != len(model.classes_)
         or (np.sort(model.classes_) != model.classes_).any()
     ):
         raise ValueError("its labels are not sorted and different")
-    model.dictionary_ = Dictionary(**parts)
     _restore(model, node["fitted"], fetch, ("n_samples_seen_", *model._stored_attributes))
     model.solver_ = model._make_solver(model.dictionary_)
     for solver in model._solver_names:
@@ -195,23 +229,3 @@ def _restore(model: Any, stored: Node, fetch: Fetch, known: tuple[str, ...]) -> 
         ((kind, value),) = content.items()
         read: dict[str, Callable[[Any], Any]] = {"array": fetch, "labels": decode_labels, "value": decode}
         setattr(model, name, read[kind](value))
-
-
-def _check_dictionary(parts: dict[str, np.ndarray], n_classes: int, n_features: int) -> None:
-    atoms, starts, samples = (parts[part] for part in _DICTIONARY)
-    good = (
-        atoms.ndim == 2
-        and atoms.dtype in (np.float32, np.float64)
-        and atoms.shape[1] == n_features
-        and starts.dtype == samples.dtype == np.int64
-        and starts.shape == (n_classes + 1,)
-        and samples.shape == (len(atoms),)
-        and len(atoms) > 0
-        and starts[0] == 0
-        and starts[-1] == len(atoms)
-        and bool((np.diff(starts) >= 0).all())
-        and atoms.flags.c_contiguous
-        and bool(np.isfinite(atoms).all())
-    )
-    if not good:
-        raise ValueError("the parts of its dictionary do not fit together")
