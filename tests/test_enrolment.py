@@ -230,6 +230,22 @@ def test_new_labels_widen_the_type():
     assert numbers.classes_.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("dtype", [str, object, int])
+def test_one_sample_of_each_of_many_classes_raises_no_eyebrows(dtype):
+    X = np.eye(60)
+    people = np.arange(100, 160).astype(str).astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = NSC().fit(X[:20], people[:20]).partial_fit(X[20:], people[20:])
+        assert (model.predict(X) == people).all()
+        if dtype is not int:  # numbers that are all different may be meant for a regression
+            assert (NSC().fit(X, people).predict(X) == people).all()
+    with pytest.raises(ValueError, match="continuous"):
+        NSC().fit(X, np.linspace(0, 1, 60))
+    with pytest.raises(ValueError, match="continuous"):
+        NSC().fit(X[:20], np.arange(20)).partial_fit(X[20:], np.linspace(0, 1, 40))
+
+
 def test_bad_requests_change_nothing():
     X, y, Q = make((60, 20, 3))
     model = CRC().fit(X, y)

@@ -12,12 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.confidence import CONSTRAINTS, ConfidenceMixin
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.enrolment import Enrolment
+from residuum.enrolment import Enrolment, check_labels
 from residuum.explanation import Explanation, explain_query
 from residuum.rules import RULES, settle_ties
 from residuum.solvers._change import Change
@@ -107,7 +106,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         self
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_, class_index = np.unique(y, return_inverse=True)
         self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
         self.n_samples_seen_ = len(X)

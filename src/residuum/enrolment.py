@@ -59,8 +59,8 @@ class Enrolment:
             _check_classes(y, classes)
             return self
         X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
-        if y.dtype.kind not in "biuU":  # whole numbers and text are labels
-            check_classification_targets(y)
+        if y.dtype.kind not in "biu":  # a few whole numbers, all different, are labels as well
+            check_labels(y)
         _check_classes(y, classes)
         labels = _joined_labels(self.classes_, y, type(self).__name__)
         unit, scale, _ = unit_rows(X)
@@ -134,6 +134,16 @@ class Enrolment:
                 solver.adopt(before, change)
             else:  # a parameter was changed since
                 solver.prepare()
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Refuse what cannot be labels; one sample of each class is fine if the labels are text."""
+    if y.dtype.kind == "U":
+        return
+    with warnings.catch_warnings():
+        if y.dtype.kind == "O":  # text, or refused
+            warnings.filterwarnings("ignore", message="The number of unique classes is greater")
+        check_classification_targets(y)
 
 
 def _enrolled(
