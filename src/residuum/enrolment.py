@@ -1,10 +1,10 @@
 """Samples that join or leave a fitted classifier: ``partial_fit`` and ``forget``.
 
 Both give what a fit to the samples that remain would give, up to rounding, without doing all of its work:
-each solver carries its factors over (see ``residuum.solvers._updated``), and the rows of the dictionary are
-copied together when the next query comes. Factors are made anew after 200 samples (SoftNRC: 32), when the
-atoms become fewer or more than the features, and for ProCRC when the number of classes changes, on which its
-weights depend.
+each solver carries its factors over (see ``residuum.solvers._updated``), and the dictionary puts new atoms
+behind those there are (see ``residuum.grown_dictionary``). Factors are made anew after 200 samples (SoftNRC:
+32), when the atoms become fewer or more than the features, and for ProCRC when the number of classes changes,
+on which its weights depend.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Enrolment:
     def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
         """Remove samples; a class goes with its last sample.
 
-        The result is that of a fit to the samples that remain, up to rounding.
+        The result is that of a fit to the samples that remain, up to rounding. Answers do not depend on what
+        was removed, but factors that were corrected for it may still hold traces of it, in memory and in a
+        model file: where samples have to be erased, fit anew to those that remain.
 
         Parameters
         ----------

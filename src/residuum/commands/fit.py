@@ -277,7 +277,10 @@ def _report(
         f"({least} sample{'s' if counts.max() > 1 else ''} each), {classifier.n_features_in_} features"
     )
     if fitted.selection:
-        chosen = ", ".join(f"{name}={value}" for name, value in fitted.selection["parameters"].items())
+        chosen = ", ".join(
+            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in fitted.selection["parameters"].items()
+        )
         click.echo(f"Chosen by cross-validation: {chosen} ({100 * fitted.selection['score']:.1f} %)")
     if held_out is None:
         click.echo("No held-out samples: --test-size 0.3 would tell how good the model is.", err=True)
