@@ -499,3 +499,27 @@ def test_golden_files_of_older_versions_still_open(tmp_path):
         np.testing.assert_allclose(model[-1].residuals(features), expected["residuals"], rtol=0, atol=1e-5)
         copy = shutil.copy(path, tmp_path)
         assert (load_model(copy, mmap=True).predict(expected["queries"]) == expected["labels"]).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
+    model = MODELS[name].fit(X, Y).partial_fit(IMAGES[200:203], DIGITS[200:203])
+    model.predict(Q)
+    path = saved(tmp_path, model)
+    members = members_of(path)
+    node = json.loads(members["model.json"])["estimator"]
+    stored = [node["dictionary"], *node["solvers"].values()]
+    for member in [member for arrays in stored for member in arrays.values()]:
+        array = np.load(io.BytesIO(members[member]))
+        for broken in (
+            array[..., :-1],
+            array.astype(np.complex128),
+            array[:, :, None] if array.ndim == 2 else array[None],
+        ):
+            if not array.size:
+                continue
+            file = io.BytesIO()
+            np.save(file, broken)
+            rezip(path, resealed(members, **{member.replace(".", "__"): file.getvalue()}))
+            with pytest.raises(ModelFileError):
+                open_model(path)

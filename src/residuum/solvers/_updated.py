@@ -16,11 +16,8 @@ from scipy.linalg import solve_triangular
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import MAX_CHANGES, Change
 from residuum.solvers._lifted import Lifted, factored, solved
+from residuum.solvers._state import State, check_arrays
 from residuum.solvers._threads import single_threaded_blas
-
-# Arrays from which a form can be built again, bit for bit.
-State = dict[str, np.ndarray]
-
 
 MAX_JOINED = 32  # atoms that join a class before it is factored by itself
 
@@ -74,7 +71,29 @@ def restored_inverse(dictionary: Dictionary, state: State, weights: Weights) -> 
     """The form that a stored state belongs to."""
     kinds: dict[str, type[UpdatedInverse]] = {"normal": FeatureSide, "gram": AtomSide, "encoder": ClassSide}
     (kind,) = (form for key, form in kinds.items() if key in state)
+    _check_state(dictionary, state, weights)
     return kind(dictionary, state, weights)
+
+
+def _check_state(dictionary: Dictionary, state: State, weights: Weights) -> None:
+    n_atoms, n_features, n_classes = dictionary.n_atoms, dictionary.n_features, dictionary.n_classes
+    side = n_features if "normal" in state or weights.shared else 0
+    square, of_classes = ("f", (side, side)), ("i", (n_classes,))
+    expected = {
+        **dict.fromkeys(("normal", "inner", "base", "factor"), square),
+        **dict.fromkeys(("first", "kept"), of_classes),
+        "gram": ("f", (n_atoms, n_atoms)),
+        "lift": ("f", (len(state.get("lift", ())), side)),
+        "encoder": ("f", (len(state.get("encoder", ())), n_features)),
+        "changes": ("i", (1,)),
+    }
+    check_arrays(state, expected)
+    if "encoder" in state:
+        served = state["first"] >= 0
+        first, sizes = state["first"][served], np.diff(dictionary.starts)
+        kept = state.get("kept", sizes)[served]
+        if (kept < 0).any() or (kept > sizes[served]).any() or (first + kept > len(state["encoder"])).any():
+            raise ValueError("the 'encoder' of its solver does not fit its dictionary")
 
 
 class FeatureSide(UpdatedInverse):

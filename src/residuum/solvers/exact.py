@@ -14,7 +14,7 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
 from residuum.solvers._room import Places, checked_places, sorted_codes, spare
-from residuum.solvers._updated import State
+from residuum.solvers._state import State, check_arrays
 from residuum.solvers.base import Solution
 
 
@@ -95,7 +95,9 @@ class ActiveSet:
 
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
-        n_atoms = self.dictionary.n_atoms
+        n_atoms, count = self.dictionary.n_atoms, np.shape(state["entries"])
+        expected = {"inner": ("f", (self.dictionary.n_features,)), "places": ("i", (n_atoms,))}
+        check_arrays(state, {**expected, "entries": ("i", count), "values": ("f", count)})
         places = checked_places(state.get("places", np.arange(n_atoms)), n_atoms)
         prepared = replace(self._fresh(places), inner=np.array(state["inner"]), places=places)
         prepared.gram32.ravel()[state["entries"]] = state["values"]

@@ -13,7 +13,7 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
 from residuum.solvers._room import checked_places, sorted_codes, spare
-from residuum.solvers._updated import State
+from residuum.solvers._state import State, check_arrays
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.solvers.exact import ActiveSet
@@ -107,7 +107,22 @@ class Newton:
             return
         # Kernels are compiled for arrays that can be written to: copies, should the state be mapped.
         arrays: dict[str, Any] = {name: np.array(array) for name, array in state.items()}
-        checked_places(arrays["places"], self.dictionary.n_atoms)
+        n_atoms, n_features, n_moved = (
+            self.dictionary.n_atoms,
+            self.dictionary.n_features,
+            len(arrays["signs"]),
+        )
+        expected = {
+            "basis": ("f", (n_features, n_features)),
+            "atoms": ("f", (n_atoms, n_features)),
+            "eigenvalues": ("f", (n_features,)),
+            "moved": ("f", (n_moved, n_features)),
+            "signs": ("f", (n_moved,)),
+            "first_gram": ("f", (n_atoms, n_atoms)),
+            "places": ("i", (n_atoms,)),
+        }
+        check_arrays(arrays, expected)
+        checked_places(arrays["places"], n_atoms)
         arrays["gram32"] = arrays.pop("first_gram")
         arrays["atoms32"] = arrays["atoms"].astype(np.float32)
         self.__dict__["_prepared"] = Prepared(self.problem.l2, self.problem.neg_weight, **arrays)
