@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -523,3 +524,12 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
             rezip(path, resealed(members, **{member.replace(".", "__"): file.getvalue()}))
             with pytest.raises(ModelFileError):
                 open_model(path)
+
+
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC"])
+def test_enrolled_models_of_samples_that_point_everywhere(tmp_path, name):
+    points = np.random.default_rng(0).standard_normal((60, 12))
+    labels = np.arange(60) % 4
+    model = clone(MODELS[name]).fit(points[:50], labels[:50]).partial_fit(points[50:], labels[50:])
+    expected = model.residuals(points + 0.1)
+    assert load_model(saved(tmp_path, model)).residuals(points + 0.1).tobytes() == expected.tobytes()

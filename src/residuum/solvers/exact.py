@@ -96,7 +96,8 @@ class ActiveSet:
     def restore(self, state: State) -> None:
         """Become the solver whose `state` was stored."""
         n_atoms, count = self.dictionary.n_atoms, np.shape(state["entries"])
-        expected = {"inner": ("f", (self.dictionary.n_features,)), "places": ("i", (n_atoms,))}
+        direction = (self.dictionary.n_features if len(state["inner"]) else 0,)
+        expected = {"inner": ("f", direction), "places": ("i", (n_atoms,))}
         check_arrays(state, {**expected, "entries": ("i", count), "values": ("f", count)})
         places = checked_places(state.get("places", np.arange(n_atoms)), n_atoms)
         prepared = replace(self._fresh(places), inner=np.array(state["inner"]), places=places)
