@@ -197,6 +197,39 @@ def test_a_fit_forgets_all_that_was_enrolled():
     assert (model.residuals(Q) == CRC().fit(X, y).residuals(Q)).all()
 
 
+def test_a_single_class_that_weighs_the_whole_negatively():
+    X, y, Q = make(SHAPES["tall"])
+    one = np.full(len(y), "only")
+    model = ProCRC(gamma=2.0).fit(X[:150], one[:150]).partial_fit(X[150:152], one[150:152])
+    assert_same(model, X, one, range(152), Q)
+    model.forget(samples=3)
+    assert_same(model, X, one, [i for i in range(152) if i != 3], Q)
+
+
+@pytest.mark.parametrize("name", ["CRC", "NSC", "ProCRC", "NRC-exact", "SoftNRC"])
+def test_a_fresh_factorisation_leaves_one_copy_of_the_atoms(name, monkeypatch):
+    monkeypatch.setattr("residuum.solvers._updated.MAX_CHANGES", 2)
+    monkeypatch.setattr(_newton_change, "MAX_MOVED", 2)
+    X, y, Q = make(SHAPES["tall"])
+    model = clone(MODELS[name]).fit(X[:150], y[:150])
+    for i in (150, 151, 152):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        model.predict(Q)
+        held = model.dictionary_.__dict__
+        assert held["_parts"] is None or "atoms" not in held
+    assert_same(model, X, y, range(153), Q)
+
+
+@pytest.mark.parametrize("name", ["NSC", "CRC", "ProCRC", "NRC"])
+def test_a_pickle_made_right_after_forgetting_does_not_hold_the_sample(name):
+    X, y, _ = make(SHAPES["tall"])
+    model = clone(MODELS[name]).fit(X, y)
+    place = int(np.flatnonzero(model.dictionary_.samples == 7)[0])
+    atom = model.dictionary_.atoms[place].tobytes()
+    assert atom in pickle.dumps(model)
+    assert atom not in pickle.dumps(model.forget(samples=7))
+
+
 def test_zero_rows_are_not_enrolled_but_counted():
     X, y, Q = make((60, 20, 3))
     X[[41, 50]] = 0

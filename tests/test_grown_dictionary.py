@@ -71,17 +71,17 @@ def test_what_was_forgotten_is_let_go():
 
 def test_rows_that_joined_are_put_together_before_they_are_many():
     rng = np.random.default_rng(0)
-    dictionary = Dictionary(rng.standard_normal((40, 7)), np.array([0, 40]), np.arange(40))
+    dictionary = Dictionary(rng.standard_normal((320, 7)), np.array([0, 320]), np.arange(320))
     most = 0
-    for n in range(40, 80):
+    for n in range(320, 360):
         row = rng.standard_normal((1, 7))
         dictionary = GrownDictionary.changed(
             dictionary, np.arange(n + 1), row, np.array([0, n + 1]), np.arange(n + 1)
         )
         most = max(most, len(dictionary.parts.joined))
         assert np.array_equal(dictionary.rows(np.array([n])), row)
-    assert 5 <= most <= 10
-    assert dictionary.atoms.shape == (80, 7)
+    assert 10 <= most <= 12
+    assert dictionary.atoms.shape == (360, 7)
 
 
 def test_pickles_hold_the_atoms_once():

@@ -131,7 +131,15 @@ class Dictionary:
 
     def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
         """The atoms at these positions, in float64."""
-        return self.atoms[positions].astype(np.float64)
+        return self.picked(positions).astype(np.float64)
+
+    def picked(self, positions: npt.NDArray[np.int64]) -> FloatArray:
+        """The atoms at these positions."""
+        return self.atoms[positions]
+
+    def settled(self) -> Dictionary:
+        """Itself, its atoms in one piece."""
+        return self
 
     def correlations(self, points: FloatArray) -> FloatArray:
         """``x_j'v`` for every row v of points, in their precision if that is higher: (n_points, n_atoms)."""

@@ -16,7 +16,7 @@ Rows = npt.NDArray[np.int64]
 
 
 # Rows that joined are copied at each change: beyond this share of the others all are copied together.
-MAX_JOINED_SHARE = 1 / 8
+MAX_JOINED_SHARE = 1 / 32
 
 
 class Parts:
@@ -106,8 +106,8 @@ class GrownDictionary(Dictionary):
     """A dictionary with atoms put in or left out, copied together when the atoms are first asked for.
 
     One that only gained atoms keeps its parts and computes with them, so that its results do not depend on
-    whether the atoms were ever asked for. One that lost atoms copies what is left before it computes and lets
-    go of its parts: what was forgotten is not kept.
+    whether the atoms were ever asked for; once they were, it holds them twice. One that lost atoms copies
+    what is left before it computes and lets go of its parts: what was forgotten is not kept.
 
     Parameters
     ----------
@@ -122,6 +122,8 @@ class GrownDictionary(Dictionary):
         self.__dict__.update(starts=starts, samples=samples, spectrum=None, _parts=parts)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self.parts is not None and not self.parts.none_gone:
+            self.settled()  # what was forgotten is not written
         # Views of the atoms would be written as atoms of their own.
         return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
@@ -158,6 +160,12 @@ class GrownDictionary(Dictionary):
         self.__dict__.pop("_blocks", None)
         return atoms
 
+    def settled(self) -> GrownDictionary:
+        """Itself, in one piece from now on: for those who need all atoms, before anything was computed."""
+        _ = self.atoms
+        self.__dict__["_parts"] = None
+        return self
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the atoms."""
@@ -173,10 +181,10 @@ class GrownDictionary(Dictionary):
         parts = self.parts
         return self.atoms if parts is None else parts.base
 
-    def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
-        """The atoms at these positions, in float64."""
+    def picked(self, positions: Rows) -> FloatArray:
+        """The atoms at these positions."""
         parts = self.parts
-        return super().rows(positions) if parts is None else parts.picked(positions).astype(np.float64)
+        return super().picked(positions) if parts is None else parts.picked(positions)
 
     def correlations(self, points: FloatArray) -> FloatArray:
         """``x_j'v`` for every row v of points, in their precision if that is higher: (n_points, n_atoms)."""

@@ -53,9 +53,11 @@ class Lifted:
         """Factor of A, ``UA^{-1}`` and factor of ``I + scale*UA^{-1}U'``; None to factor the whole."""
         if self.factor is None:
             return None
+        if not len(self.lift):  # which LAPACK refuses
+            return self.factor, self.lift, self.lift
         reach = solved(self.factor, self.lift)
         rise = self._scale * (reach @ self.lift.T)
-        if rise.diagonal().max(initial=0.0) > MAX_RISE:
+        if rise.diagonal().max() > MAX_RISE:
             return None
         return self.factor, reach, factored((rise + rise.T) / 2, 1.0)
 
@@ -72,7 +74,8 @@ class Lifted:
             return solved(self._whole, rows)
         factor, reach, inside = self._correction
         found = solved(factor, rows)
-        found -= self._scale * (solved(inside, found @ self.lift.T) @ reach)
+        if len(reach):
+            found -= self._scale * (solved(inside, found @ self.lift.T) @ reach)
         return found
 
     def changed(

@@ -11,8 +11,9 @@ State = dict[str, np.ndarray]
 
 
 def check_arrays(state: State, expected: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-    """Refuse arrays that are not of the kind of number ("i" or "f") and the shape expected, or not finite."""
+    """Refuse arrays that are not finite, in C order, of the kind ("i" or "f") and the shape expected."""
     for name, array in state.items():
         kind, shape = expected[name]
-        if array.dtype.kind != kind or array.shape != shape or not np.isfinite(array).all():
+        good = array.dtype.kind == kind and array.shape == shape and array.flags.c_contiguous
+        if not good or not np.isfinite(array).all():
             raise ValueError(f"the {name!r} of its solver does not fit its dictionary")

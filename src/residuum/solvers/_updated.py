@@ -1,8 +1,8 @@
 """``(shared*G + classwise*B + ridge*I)^{-1}`` for a dictionary that gained or lost atoms.
 
-What took the time in a fresh factorisation (matrix products over all atoms) is carried over and corrected;
-what is left is a Cholesky factor of the smaller side. Each form computes in float64 and never forms the
-encoder of a fresh fit: coding is the product with the atoms and a pair of triangular solves.
+What took the time in a fresh factorisation (matrix products over all atoms) is carried over and corrected,
+and so is the Cholesky factor of the smaller side where few rows differ. Each form computes in float64 and
+never forms the encoder of a fresh fit: coding is the product with the atoms and a pair of triangular solves.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ def restored_inverse(dictionary: Dictionary, state: State, weights: Weights) -> 
 
 def _check_state(dictionary: Dictionary, state: State, weights: Weights) -> None:
     n_atoms, n_features, n_classes = dictionary.n_atoms, dictionary.n_features, dictionary.n_classes
+    required = {"normal": (), "gram": (), "encoder": ("base", "inner", "first")}
+    for name in [name for kind, names in required.items() if kind in state for name in ("changes", *names)]:
+        if name not in state:
+            raise ValueError(f"the {name!r} of its solver is missing")
     side = n_features if "normal" in state or weights.shared else 0
     square, of_classes = ("f", (side, side)), ("i", (n_classes,))
     expected = {
@@ -88,8 +92,12 @@ def _check_state(dictionary: Dictionary, state: State, weights: Weights) -> None
         "changes": ("i", (1,)),
     }
     check_arrays(state, expected)
+    if state["changes"][0] < 0:
+        raise ValueError("its solver has followed less than no change")
     if "encoder" in state:
         served = state["first"] >= 0
+        if (state["first"] < -1).any():
+            raise ValueError("the 'first' of its solver does not fit its dictionary")
         first, sizes = state["first"][served], np.diff(dictionary.starts)
         kept = state.get("kept", sizes)[served]
         if (kept < 0).any() or (kept > sizes[served]).any() or (first + kept > len(state["encoder"])).any():
@@ -178,33 +186,36 @@ class ClassSide(UpdatedInverse):
     def __init__(self, dictionary: Dictionary, state: State, weights: Weights) -> None:
         super().__init__(dictionary, state, weights)
         self._inner = _lifted(state, "inner") if weights.shared else None  # I + shared*T
+        self._made: dict[int, Any] = {}
 
-    @property
+    @cached_property
     def _kept(self) -> np.ndarray:
         """How many atoms of each class, the first ones, have rows of the encoder."""
         sizes = np.diff(self._dictionary.starts)
         return np.where(self.state["first"] < 0, 0, self.state.get("kept", sizes))
 
-    @cached_property
-    def _own(self) -> dict[int, tuple[bool, FloatArray]]:
-        """Factors of the classes that the encoder does not serve, made when they are first needed."""
-        dictionary, (_, classwise, ridge) = self._dictionary, self._weights
-        own = np.flatnonzero((self.state["first"] < 0) & (np.diff(dictionary.starts) > 0))
-        return {k: _class_factor(dictionary.class_atoms(k), classwise, ridge) for k in own.tolist()}
+    @property
+    def _changed_classes(self) -> list[int]:
+        """The classes whose atoms do not all have rows of the encoder."""
+        return np.flatnonzero(self._kept < np.diff(self._dictionary.starts)).tolist()
 
-    @cached_property
-    def _joined(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
+    def _alone(self, k: int) -> tuple[bool, FloatArray]:
+        """Factor of a class that the encoder does not serve, made when it is first needed."""
+        if k not in self._made:
+            _, classwise, ridge = self._weights
+            self._made[k] = _class_factor(self._dictionary.class_atoms(k), classwise, ridge)
+        return self._made[k]
+
+    def _joined(self, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Atoms that joined a class, their V' and the factor of their S, made when they are first needed."""
-        dictionary, (_, classwise, ridge) = self._dictionary, self._weights
-        kept = self._kept
-        found: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        for k in np.flatnonzero((kept > 0) & (kept < np.diff(dictionary.starts))).tolist():
-            atoms = dictionary.class_atoms(k)
-            rest, joined = atoms[: kept[k]], atoms[kept[k] :]
+        if k not in self._made:
+            _, classwise, ridge = self._weights
+            atoms, kept = self._dictionary.class_atoms(k), int(self._kept[k])
+            rest, joined = atoms[:kept], atoms[kept:]
             reach = joined - classwise * (self._by_encoder(k, joined) @ rest)
             schur = classwise * (reach @ joined.T)
-            found[k] = (joined, reach, factored((schur + schur.T) / 2, ridge))
-        return found
+            self._made[k] = (joined, reach, factored((schur + schur.T) / 2, ridge))
+        return self._made[k]
 
     @staticmethod
     def fresh_state(
@@ -226,7 +237,8 @@ class ClassSide(UpdatedInverse):
         """Corrects T and marks the classes that changed; the weights must be the same."""
         after, changes = change.after, _counted(self.state, change)
         fewer = bool(weights.shared) and after.n_atoms <= after.n_features
-        if changes[0] > MAX_CHANGES or weights != self._weights or fewer:
+        # ProCRC of a single class may weigh the whole negatively: rows would have to be taken away.
+        if changes[0] > MAX_CHANGES or weights != self._weights or fewer or weights.shared < 0:
             return None
         state = {name: array for name, array in self.state.items() if name not in ("lift", "factor")}
         if self._inner is not None:
@@ -277,19 +289,20 @@ class ClassSide(UpdatedInverse):
         for start, stop, row in self._stretches():
             codes[:, start:stop] = base @ encoder[row : row + stop - start].T
         blocks = dictionary.blocks
-        for k in (*self._own, *self._joined):
+        for k in self._changed_classes:
             codes[:, blocks[k]] = self._class_codes(k, inner)
         return codes
 
     def _class_codes(self, k: int, points: FloatArray) -> FloatArray:
         """``M_k^{-1}X_k'v`` for every row v of points."""
-        if k in self._own:
-            by_atoms, factor = self._own[k]
+        atoms = self._dictionary.class_block(k)
+        if self._kept[k] == len(atoms):
+            return self._by_encoder(k, points)
+        if self.state["first"][k] < 0:
+            by_atoms, factor = self._alone(k)
             atoms = self._dictionary.class_atoms(k)
             return solved(factor, points @ atoms.T) if by_atoms else solved(factor, points) @ atoms.T
-        if k not in self._joined:
-            return self._by_encoder(k, points)
-        atoms, reach, factor = self._joined[k]
+        atoms, reach, factor = self._joined(k)
         joined = solved(factor, points @ reach.T)
         rest = self._by_encoder(k, points - self._weights.classwise * (joined @ atoms))
         return np.hstack([rest, joined])

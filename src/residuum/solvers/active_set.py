@@ -198,7 +198,7 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
     """What `prepare_atoms` makes of the atoms after a change; the old Gram matrix serves on."""
     n_before, n_after = old.n_atoms, change.after.n_atoms
     if (4 * n_after**2 <= GRAM_BYTES) != bool(len(old.gram32)):
-        return prepare_atoms(change.after.atoms, room=spare(n_after))
+        return prepare_atoms(change.after.settled().atoms, room=spare(n_after))
     new, new_norms = _unit_rows(change.after.rows(change.added))
     rows = {"unit": new, "unit32": new.astype(np.float32)}
     if not len(change.removed):

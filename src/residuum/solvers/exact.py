@@ -58,7 +58,7 @@ class ActiveSet:
 
         pending = self._pending
         if pending is None:
-            return prepare_atoms(self.dictionary.atoms, room=spare(self.dictionary.n_atoms))
+            return prepare_atoms(self.dictionary.settled().atoms, room=spare(self.dictionary.n_atoms))
         return prepare_changed_atoms(*pending)
 
     def prepare(self) -> None:
@@ -109,7 +109,7 @@ class ActiveSet:
         """A preparation without room of atoms that arrived in this order."""
         from residuum.solvers.active_set import prepare_atoms
 
-        return prepare_atoms(self.dictionary.atoms[places])
+        return prepare_atoms(self.dictionary.picked(places))
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""

@@ -63,7 +63,7 @@ class QuadraticInverse:
 
     def _factor_atoms(self, matrix: bool) -> None:
         self._by_atoms = True
-        atoms = self._dictionary.atoms64
+        atoms = self._dictionary.settled().atoms64
         quadratic = self._shared * self._dictionary.gram
         for block in self._dictionary.blocks if self._classwise else ():
             quadratic[block, block] += self._classwise * self._dictionary.gram[block, block]
@@ -74,7 +74,7 @@ class QuadraticInverse:
             self._matrix = self._cast(cho_solve(factor, np.eye(len(atoms)), check_finite=False))
 
     def _factor_features(self) -> None:
-        atoms = self._dictionary.atoms64
+        atoms = self._dictionary.settled().atoms64
         if not self._classwise:
             self._normal = atoms.T @ atoms
             self._factor = factored(self._shared * self._normal, self._ridge)
@@ -131,6 +131,8 @@ class QuadraticInverse:
 
 def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     """``(weight*X'X + ridge*I)^{-1} X'`` for the atoms (rows) of one class, by the smaller factorisation."""
+    if not len(atoms):  # a class of zero vectors
+        return atoms
     if len(atoms) <= atoms.shape[1]:
         small = weight * (atoms @ atoms.T)
         small[np.diag_indices_from(small)] += ridge

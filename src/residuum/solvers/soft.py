@@ -59,7 +59,7 @@ class Newton:
         prepared = None if pending is None else prepare_changed(*pending)
         if prepared is None:
             prepared = prepare_newton(
-                self.dictionary.atoms,
+                self.dictionary.settled().atoms,
                 self.problem.l2,
                 self.problem.neg_weight,
                 spectrum=self.dictionary.spectrum,

@@ -102,9 +102,12 @@ def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) 
         and starts.shape == (n_classes + 1,)
         and samples.shape == (len(atoms) + len(joined),)
         and len(samples) > 0
+        and samples.min() >= 0
+        and len(np.unique(samples)) == len(samples)
         and starts[0] == 0
         and starts[-1] == len(samples)
         and bool((np.diff(starts) >= 0).all())
+        and ("joined" in arrays) == ("source" in arrays)
         and np.array_equal(np.sort(source), np.arange(len(samples)))
         and all(rows.flags.c_contiguous and bool(np.isfinite(rows).all()) for rows in (atoms, joined))
     )
