@@ -135,6 +135,8 @@ def _feed(digest: Any, value: Any, where: str) -> None:
         for name in sorted(value, key=repr):
             _feed(digest, name, where)
             _feed(digest, value[name], f"{where}.{name}")
+    elif isinstance(value, np.ufunc):  # without a __qualname__ before numpy 2
+        _feed(digest, f"numpy.{value.__name__}", where)
     elif isinstance(value, type) or hasattr(value, "__qualname__"):
         if "<" in value.__qualname__:
             raise TypeError(f"cached_transform cannot identify {where}={value!r}. Use a named function.")
