@@ -139,6 +139,7 @@ def test_one_more_sample_factors_no_large_matrix(name, monkeypatch):
 
     monkeypatch.setattr(_lifted, "factored", counting)
     monkeypatch.setattr("residuum.solvers._updated.factored", counting)
+    monkeypatch.setattr("residuum.solvers._class_side.factored", counting)
     model.partial_fit(X[150:151], y[150:151]).predict(Q)
     assert set(sizes) == {1}
 

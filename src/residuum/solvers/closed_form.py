@@ -10,9 +10,9 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
 from residuum.solvers._state import State
-from residuum.solvers._updated import UpdatedInverse, Weights, restored_inverse
+from residuum.solvers._updated import UpdatedInverse, Weights
 from residuum.solvers.base import Solution, certified
-from residuum.solvers.quadratic import QuadraticInverse
+from residuum.solvers.quadratic import QuadraticInverse, restored_inverse
 
 
 class ClosedForm:

@@ -7,9 +7,11 @@ from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import Change
+from residuum.solvers._class_side import ClassSide
 from residuum.solvers._lifted import factored, solved
+from residuum.solvers._state import State, check_arrays
 from residuum.solvers._threads import single_threaded_blas
-from residuum.solvers._updated import AtomSide, ClassSide, FeatureSide, UpdatedInverse, Weights
+from residuum.solvers._updated import AtomSide, FeatureSide, UpdatedInverse, Weights
 
 
 class QuadraticInverse:
@@ -140,3 +142,40 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     small = weight * (atoms.T @ atoms)
     small[np.diag_indices_from(small)] += ridge
     return cho_solve(cho_factor(small, lower=True, check_finite=False), atoms.T, check_finite=False).T
+
+
+def restored_inverse(dictionary: Dictionary, state: State, weights: Weights) -> UpdatedInverse:
+    """The form that a stored state belongs to."""
+    kinds: dict[str, type[UpdatedInverse]] = {"normal": FeatureSide, "gram": AtomSide, "encoder": ClassSide}
+    (kind,) = (form for key, form in kinds.items() if key in state)
+    _check_state(dictionary, state, weights)
+    return kind(dictionary, state, weights)
+
+
+def _check_state(dictionary: Dictionary, state: State, weights: Weights) -> None:
+    n_atoms, n_features, n_classes = dictionary.n_atoms, dictionary.n_features, dictionary.n_classes
+    required = {"normal": (), "gram": (), "encoder": ("base", "inner", "first")}
+    for name in [name for kind, names in required.items() if kind in state for name in ("changes", *names)]:
+        if name not in state:
+            raise ValueError(f"the {name!r} of its solver is missing")
+    side = n_features if "normal" in state or weights.shared else 0
+    square, of_classes = ("f", (side, side)), ("i", (n_classes,))
+    expected = {
+        **dict.fromkeys(("normal", "inner", "base", "factor"), square),
+        **dict.fromkeys(("first", "kept"), of_classes),
+        "gram": ("f", (n_atoms, n_atoms)),
+        "lift": ("f", (len(state.get("lift", ())), side)),
+        "encoder": ("f", (len(state.get("encoder", ())), n_features)),
+        "changes": ("i", (1,)),
+    }
+    check_arrays(state, expected)
+    if state["changes"][0] < 0:
+        raise ValueError("its solver has followed less than no change")
+    if "encoder" in state:
+        served = state["first"] >= 0
+        if (state["first"] < -1).any():
+            raise ValueError("the 'first' of its solver does not fit its dictionary")
+        first, sizes = state["first"][served], np.diff(dictionary.starts)
+        kept = state.get("kept", sizes)[served]
+        if (kept < 0).any() or (kept > sizes[served]).any() or (first + kept > len(state["encoder"])).any():
+            raise ValueError("the 'encoder' of its solver does not fit its dictionary")
