@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import Change
@@ -69,11 +68,10 @@ class QuadraticInverse:
         quadratic = self._shared * self._dictionary.gram
         for block in self._dictionary.blocks if self._classwise else ():
             quadratic[block, block] += self._classwise * self._dictionary.gram[block, block]
-        quadratic[np.diag_indices_from(quadratic)] += self._ridge
-        factor = cho_factor(quadratic, lower=True, overwrite_a=True, check_finite=False)
-        self.encoder = self._cast(cho_solve(factor, atoms, check_finite=False))
+        factor = factored(quadratic, self._ridge)
+        self.encoder = self._cast(solved(factor, atoms.T).T)
         if matrix:
-            self._matrix = self._cast(cho_solve(factor, np.eye(len(atoms)), check_finite=False))
+            self._matrix = self._cast(solved(factor, np.eye(len(atoms))))
 
     def _factor_features(self) -> None:
         atoms = self._dictionary.settled().atoms64
@@ -136,12 +134,8 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     if not len(atoms):  # a class of zero vectors
         return atoms
     if len(atoms) <= atoms.shape[1]:
-        small = weight * (atoms @ atoms.T)
-        small[np.diag_indices_from(small)] += ridge
-        return cho_solve(cho_factor(small, lower=True, check_finite=False), atoms, check_finite=False)
-    small = weight * (atoms.T @ atoms)
-    small[np.diag_indices_from(small)] += ridge
-    return cho_solve(cho_factor(small, lower=True, check_finite=False), atoms.T, check_finite=False).T
+        return solved(factored(weight * (atoms @ atoms.T), ridge), atoms.T).T
+    return solved(factored(weight * (atoms.T @ atoms), ridge), atoms)
 
 
 def restored_inverse(dictionary: Dictionary, state: State, weights: Weights) -> UpdatedInverse:
