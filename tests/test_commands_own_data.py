@@ -13,7 +13,11 @@ import time
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
+from residuum import CRC, EigenfacePCA
 from residuum.cli import main
 from residuum.modelling import METHODS
 from residuum.storage import open_model
@@ -191,6 +195,30 @@ def test_selection_and_settings(run, tables, tmp_path):
     )
     assert code == 0
     assert open_model(out).estimator[-1].get_params()["neg_weight"] == np.inf
+
+
+@pytest.mark.parametrize("directions", [4, 12])
+def test_selection_fits_the_steps_in_every_fold(run, tables, tmp_path, directions):
+    code, told, _ = run(
+        *("fit", tables / "wine.csv", "--method", "crc", "--select", "cv", "--set", "l2s=[0.001, 0.1, 1]"),
+        *("--scale", "standard", "--pca", str(directions), "--out", tmp_path / "m.residuum", "--json"),
+    )
+    assert code == 0
+    wine = load_wine(as_frame=False)
+    steps = Pipeline([("s", StandardScaler()), ("p", EigenfacePCA(directions)), ("m", CRC())])
+    grid = {"m__l2": [0.001, 0.1, 1], "m__rule": ["residual", "scaled_residual"]}
+    best = GridSearchCV(steps, grid).fit(wine.data, wine.target_names[wine.target]).best_score_
+    assert json.loads(told)["selection"]["score"] == pytest.approx(best, abs=1e-12)
+
+
+def test_selection_where_a_fold_has_fewer_directions_than_all(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[*map(repr, x.tolist()), f"k{i % 2}"] for i, x in enumerate(rng.random((20, 30)))]
+    with (tmp_path / "few.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([[*(f"f{i}" for i in range(30)), "y"], *rows])
+    out = tmp_path / "m.residuum"
+    assert run("fit", tmp_path / "few.csv", "--select", "cv", "--pca", "18", "--out", out)[0] == 0
+    assert open_model(out).estimator[-2].n_components_ == 18
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 from residuum.selection.folds import Codes, Fold
@@ -52,6 +54,27 @@ def assert_same_choice(search, reference):
     assert search.best_params_ == reference.best_params_
     assert search.best_index_ == reference.best_index_
     assert search.best_score_ == pytest.approx(reference.best_score_, abs=1e-12)
+
+
+def test_features_that_every_fold_learns_for_itself(search, digits):
+    X, y, *_ = digits
+    # One sample of another kind: where a fold's training part lacks it, a scaler fitted to all is another.
+    X = np.vstack([X, 1000 * X[:1]])
+    y = np.append(y, y[0])
+
+    def fold_features(train, test):
+        scaler = StandardScaler().fit(X[train])
+        return scaler.transform(X[train]), scaler.transform(X[test])
+
+    search.fit(StandardScaler().fit_transform(X), y, fold_features=fold_features)
+    grid = [{f"model__{k}": [v] for k, v in c.items()} for c in search.cv_results_["params"]]
+    steps = Pipeline([("scale", StandardScaler()), ("model", search._estimator_class())])
+    reference = GridSearchCV(steps, grid).fit(X, y)
+    for i in range(search.n_splits_):
+        key = f"split{i}_test_score"
+        np.testing.assert_allclose(search.cv_results_[key], reference.cv_results_[key], atol=1e-10)
+    shared = clone(search).fit(StandardScaler().fit_transform(X), y)
+    assert (shared.cv_results_["mean_test_score"] != search.cv_results_["mean_test_score"]).any()
 
 
 @pytest.mark.parametrize("shape", ["more_atoms", "fewer_atoms"])

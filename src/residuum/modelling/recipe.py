@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
@@ -149,14 +150,19 @@ def fit_recipe(
         raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
     steps = feature_steps(recipe, np.shape(X), image_shape)
     try:
-        for _, step in steps:
+        # Scattering looks at one sample at a time; the steps behind it learn from all they are fitted to.
+        n_fixed = 1 if recipe.scattering else 0
+        for _, step in steps[:n_fixed]:
+            X = step.fit_transform(X)
+        folds = _FoldFeatures(X, [step for _, step in steps[n_fixed:]])
+        for _, step in steps[n_fixed:]:
             X = step.fit_transform(X)
         if not np.any(X):
             made = f" after {type(steps[-1][1]).__name__}" if steps else ""
             raise DataFormatError(
                 f"All {len(X)} training samples are zero{made}: their features say nothing about the classes."
             )
-        classifier, selection = _classifier(recipe, X, y, groups)
+        classifier, selection = _classifier(recipe, X, y, groups, folds)
     except ResiduumError:
         raise
     except (ValueError, TypeError) as error:
@@ -187,14 +193,36 @@ def feature_steps(
     return steps
 
 
-def _classifier(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Any, dict[str, Any]]:
+class _FoldFeatures:
+    """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
+
+    def __init__(self, samples: Any, steps: list[Any]) -> None:
+        self._samples, self._steps = samples, steps
+
+    def __call__(self, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
+        parts = self._samples[train], self._samples[test]
+        for step in map(clone, self._steps):
+            try:
+                step.fit(parts[0])
+            except ValueError:
+                if not isinstance(step, EigenfacePCA) or step.n_components is None:
+                    raise
+                # Fewer samples than all have fewer directions: those that there are.
+                step = clone(step).set_params(n_components=None).fit(parts[0])
+            parts = step.transform(parts[0]), step.transform(parts[1])
+        return parts
+
+
+def _classifier(
+    recipe: Recipe, X: Any, y: Any, groups: Any, folds: _FoldFeatures
+) -> tuple[Any, dict[str, Any]]:
     plain, selector = METHODS[recipe.method]
     if recipe.select == "fixed":
         return plain(**recipe.settings, **recipe.confidence).fit(X, y), {}
     cv = None
     if groups is not None:
         cv = StratifiedGroupKFold(n_splits=min(5, len(np.unique(groups))))
-    chosen = selector(**recipe.settings, cv=cv).fit(X, y, groups=groups)
+    chosen = selector(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
     selection = {
         "estimator": type(chosen).__name__,
         "parameters": chosen.best_params_,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,8 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 
 Candidate = dict[str, Any]
+# From the positions of training and test samples to the features of both.
+FoldFeatures = Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]
 
 # Entries of the codes of one block of queries: a few such arrays fit into memory on any machine.
 _BLOCK_ENTRIES = 2**23
@@ -63,7 +65,9 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> GridSelector:
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, fold_features: FoldFeatures | None = None
+    ) -> GridSelector:
         """Choose by cross-validation on the training data, then fit the choice to all of it.
 
         Parameters
@@ -74,6 +78,10 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Labels.
         groups : array-like of shape (n_samples,), default=None
             Groups for a group-aware splitter given as `cv`.
+        fold_features : callable, default=None
+            ``fold_features(train, test)`` gives the features of the samples at these positions, learned from
+            those of `train` alone. None takes rows of X, whose features were then learned from the samples
+            of all folds, if they were learned.
 
         Returns
         -------
@@ -86,7 +94,8 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         scorer = check_scoring(self._estimator_class(), scoring=self.scoring)
         progress = _Progress(self, X, y, len(splits))
         started = time.perf_counter()
-        folds = self._run(X, y, splits, candidates, scorer, progress)
+        parts = fold_features or (lambda train, test: (X[train], X[test]))
+        folds = self._run(parts, y, splits, candidates, scorer, progress)
         seconds = time.perf_counter() - started
         self.cv_results_ = _results(candidates, np.array(folds).T)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
@@ -132,11 +141,17 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return list(splitter.split(X, y, groups))
 
     def _run(
-        self, X: Any, y: Any, splits: Any, candidates: list[Candidate], scorer: Any, progress: _Progress
+        self,
+        parts: FoldFeatures,
+        y: Any,
+        splits: Any,
+        candidates: list[Candidate],
+        scorer: Any,
+        progress: _Progress,
     ) -> list[np.ndarray]:
         def score(task: Any, train: Any, test: Any) -> np.ndarray:
             with progress.during(task):
-                return self._score_fold(X, y, train, test, candidates, scorer)
+                return self._score_fold(*parts(train, test), y[train], y[test], candidates, scorer)
 
         jobs = [(progress.task(number), *split) for number, split in enumerate(splits)]
         workers = min(thread_count(self.n_jobs), len(splits))
@@ -151,18 +166,18 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return scores + [score(*job) for job in jobs[shared:]]
 
     def _score_fold(
-        self, X: Any, y: Any, train: Any, test: Any, candidates: list[Candidate], scorer: Any
+        self, X: Any, test_X: Any, y: Any, test_y: Any, candidates: list[Candidate], scorer: Any
     ) -> np.ndarray:
         counted = self.scoring in (None, "accuracy")
-        fold = Fold(X[train], y[train], X[test], winners_only=counted)
-        truth = np.searchsorted(fold.classes, y[test])
-        truth[fold.classes[truth % len(fold.classes)] != y[test]] = -1  # a class that no training sample has
+        fold = Fold(X, y, test_X, winners_only=counted)
+        truth = np.searchsorted(fold.classes, test_y)
+        truth[fold.classes[truth % len(fold.classes)] != test_y] = -1  # a class that no training sample has
         scores = np.full(len(candidates), np.nan)
         for index, class_scores in self._fold_scores(fold, candidates):
             if counted:  # what the scorer would find, a thousand times over
                 scores[index] = np.mean(class_scores.argmin(axis=1) == truth)
             else:
-                scores[index] = scorer(_Scored(fold.classes, class_scores), X[test], y[test])
+                scores[index] = scorer(_Scored(fold.classes, class_scores), test_X, test_y)
         return scores
 
     def predict_grid(self, X: Any, y: Any, X_test: Any) -> tuple[list[Candidate], np.ndarray]:

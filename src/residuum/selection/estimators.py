@@ -153,9 +153,10 @@ class NRCCV(GridSelector):
         problem = CodingProblem(neg_weight=math.inf)
         for (solver, rho), members in _grouped(candidates, "solver", "rho").items():
             if solver == "exact":
-                codes = ActiveSet(problem, fold.dictionary).solve(fold.queries, certify=False).codes
+                # Without a ridge the optimum need not be unique.
+                codes = ActiveSet(problem, fold.plain).solve(fold.plain_queries, certify=False).codes
                 for index in members:
-                    yield index, fold.settled(codes, candidates[index]["rule"])
+                    yield index, fold.settled_plain(codes, candidates[index]["rule"])
                 continue
             of_step: dict[int, dict[str, int]] = {}
             for index in members:

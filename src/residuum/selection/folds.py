@@ -53,6 +53,8 @@ class Fold:
 
     `dictionary` has the eigenvectors of ``XX'`` as features, so that no candidate has to factor anything, and
     where its classes are about as large, zero atoms make them equal, so that all of them go into one call.
+    `plain` and `plain_queries` are as a classifier would have them: which one of several optimal codes is
+    found depends on the features.
 
     Parameters
     ----------
@@ -68,9 +70,9 @@ class Fold:
         with warnings.catch_warnings():
             # Zero samples are reported once, when the chosen model is fitted to all the data.
             warnings.simplefilter("ignore", UserWarning)
-            plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
-        queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
-        rotated, queries = plain.rotated(queries)
+            self.plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
+        self.plain_queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
+        rotated, queries = self.plain.rotated(self.plain_queries)
         # float32 samples are coded in float32, as the classifiers do.
         precision = X.dtype if winners_only else np.dtype(np.float64)
         self.dictionary, self.queries = _even(rotated, precision), queries.astype(precision, copy=False)
@@ -87,7 +89,7 @@ class Fold:
         fold = copy(self)
         for name in ("correlations", "energies"):
             vars(fold).pop(name, None)
-        fold.queries = self.queries[rows]
+        fold.queries, fold.plain_queries = self.queries[rows], self.plain_queries[rows]
         return fold
 
     @cached_property
@@ -227,6 +229,10 @@ class Fold:
     def settled(self, codes: Any, rule: str) -> FloatArray:
         """Class scores of sparse codes, whose rules cost little as they are."""
         return settle_ties(RULES[rule](self.dictionary, self.queries, codes))
+
+    def settled_plain(self, codes: Any, rule: str) -> FloatArray:
+        """The same for sparse codes over the atoms of `plain`."""
+        return settle_ties(RULES[rule](self.plain, self.plain_queries, codes))
 
 
 def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
