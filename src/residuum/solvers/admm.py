@@ -11,11 +11,9 @@ import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
-from residuum.solvers._change import Change
-from residuum.solvers._state import State
 from residuum.solvers._updated import UpdatedInverse, Weights
 from residuum.solvers.base import Solution, certified
-from residuum.solvers.quadratic import QuadraticInverse, restored_inverse
+from residuum.solvers.quadratic import Inverting, QuadraticInverse
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Trace:
     curves: FloatArray
 
 
-class ADMM:
+class ADMM(Inverting):
     """Algorithm 2, for the problem with ``Q = shared*G + classwise*B + l2*I``, from ``z = delta = 0``:
 
         c     <- (Q + rho/2 I)^{-1} (X'y + rho/2 z + delta/2)
@@ -78,25 +76,6 @@ class ADMM:
     @cached_property
     def _inverse(self) -> QuadraticInverse | UpdatedInverse:
         return QuadraticInverse(self.dictionary, **self._weights._asdict(), matrix=True)
-
-    def prepare(self) -> None:
-        """Factor now rather than at the first query."""
-        _ = self._inverse
-
-    def adopt(self, old: ADMM, change: Change) -> None:
-        """Take over the factors of the solver before a change of the dictionary, as far as they serve."""
-        inverse = None if self.problem.classwise else old._inverse.updated(change, self._weights)
-        if inverse is not None:
-            self.__dict__["_inverse"] = inverse
-        self.prepare()
-
-    def state(self) -> State:
-        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
-        return self._inverse.state if isinstance(self._inverse, UpdatedInverse) else {}
-
-    def restore(self, state: State) -> None:
-        """Become the solver whose `state` was stored."""
-        self.__dict__["_inverse"] = restored_inverse(self.dictionary, state, self._weights)
 
     def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield (c_t, z_t) for t = 1, 2, ...; each pair is new and may be kept."""

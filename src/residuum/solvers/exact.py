@@ -13,12 +13,13 @@ import scipy.sparse as sp
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
+from residuum.solvers._preparing import Preparing
 from residuum.solvers._room import Places, checked_places, sorted_codes, spare
 from residuum.solvers._state import State, check_arrays
 from residuum.solvers.base import Solution
 
 
-class ActiveSet:
+class ActiveSet(Preparing):
     """Non-negative least squares, lasso and elastic net with either, to a certificate.
 
     Takes problems with shared = 1, classwise = 0 and neg_weight 0 (codes of any sign, l1 > 0) or inf
@@ -49,7 +50,6 @@ class ActiveSet:
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
         self._carried = False
-        self._pending: tuple[Any, Change] | None = None
 
     @cached_property
     def _prepared(self) -> Any:
@@ -61,25 +61,9 @@ class ActiveSet:
             return prepare_atoms(self.dictionary.settled().atoms, room=spare(self.dictionary.n_atoms))
         return prepare_changed_atoms(*pending)
 
-    def prepare(self) -> None:
-        """Make what depends on the dictionary alone, as a fit should."""
-        self._ready()
-
-    def _ready(self) -> Any:
-        """What is prepared; asked for once in a solve, as two threads may prepare in two orders."""
-        prepared = self._prepared
-        self._pending = None
-        return prepared
-
     def adopt(self, old: ActiveSet, change: Change) -> None:
-        """Remember what the solver before a change of the dictionary had prepared, if it had.
-
-        It is carried over when the first query comes, once for all the changes until then.
-        """
-        if "_prepared" in old.__dict__:
-            self._pending = (old._prepared, change)
-        elif old._pending is not None:
-            self._pending = (old._pending[0], old._pending[1].then(change))
+        """Remember what the solver before a change of the dictionary had prepared, if it had."""
+        super().adopt(old, change)
         self._carried = self._pending is not None
 
     def state(self) -> State:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
@@ -173,3 +175,30 @@ def _check_state(dictionary: Dictionary, state: State, weights: Weights) -> None
         kept = state.get("kept", sizes)[served]
         if (kept < 0).any() or (kept > sizes[served]).any() or (first + kept > len(state["encoder"])).any():
             raise ValueError("the 'encoder' of its solver does not fit its dictionary")
+
+
+class Inverting:
+    """What solvers share that go through such an inverse: one has a cached property `_inverse`."""
+
+    dictionary: Dictionary
+    _weights: Weights
+    _inverse: Any
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        _ = self._inverse
+
+    def adopt(self, old: Any, change: Change) -> None:
+        """Take over the factors of the solver before a change of the dictionary, as far as they serve."""
+        inverse = old._inverse.updated(change, self._weights)
+        if inverse is not None:
+            self.__dict__["_inverse"] = inverse
+        self.prepare()
+
+    def state(self) -> State:
+        """Arrays that a fresh solver would not have; empty where nothing was taken over."""
+        return self._inverse.state if isinstance(self._inverse, UpdatedInverse) else {}
+
+    def restore(self, state: State) -> None:
+        """Become the solver whose `state` was stored."""
+        self.__dict__["_inverse"] = restored_inverse(self.dictionary, state, self._weights)

@@ -12,6 +12,7 @@ import numpy as np
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers._change import Change
+from residuum.solvers._preparing import Preparing
 from residuum.solvers._room import checked_places, sorted_codes, spare
 from residuum.solvers._state import State, check_arrays
 from residuum.solvers.base import Solution
@@ -21,7 +22,7 @@ from residuum.solvers.exact import ActiveSet
 _CARRIED = ("basis", "atoms", "eigenvalues", "moved", "signs")
 
 
-class Newton:
+class Newton(Preparing):
     """Semismooth Newton steps on the signs of the code, for l2 > 0 and 0 <= neg_weight < inf.
 
     Parameters
@@ -48,7 +49,6 @@ class Newton:
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
-        self._pending: tuple[Any, Change] | None = None
 
     @cached_property
     def _prepared(self) -> Any:
@@ -67,27 +67,10 @@ class Newton:
             )
         return prepared
 
-    def prepare(self) -> None:
-        """Make what depends on the dictionary alone, as a fit should."""
-        self._ready()
-
-    def _ready(self) -> Any:
-        """What is prepared; asked for once in a solve, as two threads may prepare in two orders."""
-        prepared = self._prepared
-        self._pending = None
-        return prepared
-
     def adopt(self, old: Newton, change: Change) -> None:
-        """Remember what the solver before a change of the dictionary had prepared, if it had.
-
-        It is carried over when the first query comes, once for all the changes until then.
-        """
-        if old.problem != self.problem:
-            return
-        if "_prepared" in old.__dict__:
-            self._pending = (old._prepared, change)
-        elif old._pending is not None:
-            self._pending = (old._pending[0], old._pending[1].then(change))
+        """Remember what the solver before a change had prepared, if it had and for the same problem."""
+        if old.problem == self.problem:
+            super().adopt(old, change)
 
     def state(self) -> State:
         """Arrays that a fresh solver would not have; empty where nothing was taken over."""
