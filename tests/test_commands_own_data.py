@@ -211,6 +211,96 @@ def test_selection_fits_the_steps_in_every_fold(run, tables, tmp_path, direction
     assert json.loads(told)["selection"]["score"] == pytest.approx(best, abs=1e-12)
 
 
+def test_compare_chooses_like_fit(run, tmp_path):
+    """Groups stay together in its folds too, and scaling and directions are learned in each."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((40, 30))
+    groups = np.repeat(np.arange(40), 4)
+    rows = centres[groups] + 0.05 * rng.standard_normal((160, 30))
+    table = [
+        [*map(repr, r.tolist()), f"k{g % 2}", f"g{g}", "test" if g > 30 else "train"]
+        for r, g in zip(rows, groups)
+    ]
+    with (tmp_path / "d.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([[*(f"f{i}" for i in range(30)), "y", "g", "part"], *table])
+    options = (
+        "--label",
+        "y",
+        "--groups",
+        "g",
+        "--split",
+        "part",
+        "--select",
+        "cv",
+        "--scale",
+        "standard",
+        "--pca",
+        "20",
+    )
+    code, told, _ = run(
+        "fit", tmp_path / "d.csv", *options, "--method", "crc", "--out", tmp_path / "m", "--json"
+    )
+    assert code == 0
+    chosen = json.loads(told)["selection"]["parameters"]
+    code, *_ = run("compare", tmp_path / "d.csv", *options, "--methods", "crc,svm", "--out", tmp_path / "run")
+    assert code == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = {cell["method"]: cell["chosen"] for cell in results["cells"]}
+    assert found["CRC"] == chosen
+    assert list(found["SVM"]) == ["linearsvc__C"]
+
+
+def test_compare_selects_with_few_samples_of_a_class(run, tables, tmp_path):
+    code, _, error = run(
+        *(
+            "compare",
+            tables / "wine.csv",
+            "--train-per-class",
+            "3",
+            "--trials",
+            "1",
+            "--methods",
+            "svm,softmax,nsc",
+        ),
+        *("--select", "cv", "--out", tmp_path / "run"),
+    )
+    assert code == 0, error
+
+
+def test_evaluate_uses_the_test_part_of_a_split(run, tables, tmp_path):
+    lines = (tables / "wine.csv").read_text().splitlines()
+    parts = ["part", *("test" if i % 3 else "train" for i in range(len(lines) - 1))]
+    (tmp_path / "s.csv").write_text(
+        "\n".join(f"{part},{line}" for part, line in zip(parts, lines, strict=True))
+    )
+    out = tmp_path / "m.residuum"
+    code, told, _ = run("fit", tmp_path / "s.csv", "--split", "part", "--out", out, "--json")
+    assert code == 0
+    held = json.loads(told)["held_out"]
+    code, told, _ = run("evaluate", out, tmp_path / "s.csv", "--split", "part", "--json")
+    assert (code, json.loads(told)["samples"]) == (0, held["samples"])
+    assert json.loads(told)["accuracy"] == held["accuracy"]
+
+
+def test_answers_are_not_written_under_the_name_of_another_format(run, model, tables, tmp_path):
+    code, _, error = run("predict", model, tables / "new.csv", "--out", tmp_path / "p.parquet")
+    assert code == 2
+    assert "CSV or JSON" in error
+    assert not (tmp_path / "p.parquet").exists()
+
+
+def test_one_group_cannot_be_held_out(run, tmp_path, tables):
+    lines = (tables / "wine.csv").read_text().splitlines()
+    (tmp_path / "g.csv").write_text(
+        "\n".join(f"{'g' if i == 0 else 'one'},{line}" for i, line in enumerate(lines))
+    )
+    code, _, error = run(
+        "fit", tmp_path / "g.csv", "--groups", "g", "--select", "cv", "--out", tmp_path / "m"
+    )
+    assert code == 2
+    assert "--groups" in error
+
+
 def test_selection_where_a_fold_has_fewer_directions_than_all(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = [[*map(repr, x.tolist()), f"k{i % 2}"] for i, x in enumerate(rng.random((20, 30)))]

@@ -8,17 +8,18 @@ import re
 import shutil
 import subprocess
 import threading
+import warnings
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
-from residuum import CRC, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, SoftNRC, open_model, save_model
+from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, SoftNRC, open_model, save_model
 from residuum.cli import main
 from residuum.explain_page import SHOWN, explain_page
 from residuum.explaining import explain_row, find_row
@@ -124,6 +125,18 @@ def test_infinite_residuals_become_text(digits):
 def test_labels_of_numpy_types(labels):
     content = NRC().fit(np.eye(2), labels).explain([1.0, 0.2]).to_dict()
     assert json.loads(json.dumps(content))["label"] == labels[0]
+
+
+def test_named_columns_are_held_to_their_names():
+    wine = load_wine(as_frame=True)
+    table, labels = wine.data, wine.target
+    for model in (CRC().fit(table, labels), CRCCV(l2s=[0.01, 0.1]).fit(table, labels)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            told = model.explain(table.iloc[[5]])
+            assert model.explain(table.iloc[5]).label == told.label == model.predict(table.iloc[[5]])[0]
+        with pytest.raises(ValueError, match="feature names"):
+            model.explain(table[table.columns[::-1]].iloc[[5]])
 
 
 def test_rejected_and_named(digits):

@@ -77,6 +77,34 @@ def test_features_that_every_fold_learns_for_itself(search, digits):
     assert (shared.cv_results_["mean_test_score"] != search.cv_results_["mean_test_score"]).any()
 
 
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda X: X[0], "two arrays"),
+        (lambda X: None, "two arrays"),
+        (lambda X: (X[0][:-1], X[1]), r"rows for \d+ train samples"),
+        (lambda X: (X[0], X[1][:-1]), r"rows for \d+ test samples"),
+        (lambda X: (X[0], X[1][:, :-1]), "Both must have the same"),
+        (lambda X: (X[0], X[1] + np.nan), r"fold_features \(test\) contains NaN"),
+        (lambda X: (X[0] * np.inf, X[1]), r"fold_features \(train\) contains"),
+    ],
+)
+def test_features_of_folds_are_checked(digits, made, message):
+    X, y, *_ = digits
+    features = lambda a, b: made((X[a] + 1.0, X[b] + 1.0))  # noqa: E731
+    with pytest.raises((TypeError, ValueError), match=message):
+        CRCCV().fit(X, y, fold_features=features)
+    with pytest.raises(TypeError, match="callable"):
+        CRCCV().fit(X, y, fold_features=5)
+
+
+def test_features_of_folds_may_be_whole_numbers(digits):
+    X, y, *_ = digits
+    plain = SRCCV(l1s=[0.01, 0.1]).fit(X, y)
+    whole = SRCCV(l1s=[0.01, 0.1]).fit(X, y, fold_features=lambda a, b: (X[a].astype(int), X[b].astype(int)))
+    np.testing.assert_array_equal(plain.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"])
+
+
 @pytest.mark.parametrize("shape", ["more_atoms", "fewer_atoms"])
 def test_vs_grid_search(search, digits, shape):
     X, y, Q, _ = digits

@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -197,6 +198,18 @@ def test_feature_names_survive(tmp_path):
     loaded.predict(frame)
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame.rename(columns={"p0": "other"}))
+
+
+def test_feature_names_survive_a_search(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    loaded = load_model(saved(tmp_path, CRCCV(l2s=[0.1, 1.0]).fit(frame, Y)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.predict(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[frame.columns[::-1]])
 
 
 def test_the_same_model_makes_the_same_bytes(tmp_path):

@@ -26,6 +26,7 @@ from residuum.solvers.base import Solution, stack
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+N_JOBS = [AT_LEAST_ONE, Interval(Integral, None, -1, closed="right"), None]
 RULE = StrOptions(set(RULES))
 MIN_ROWS = 128  # fewer rows at a time make poor matrix products
 
@@ -232,10 +233,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         -------
         explanation : Explanation
         """
-        query = np.asarray(query)
-        query = query[None] if query.ndim == 1 else query
-        if query.shape[0] != 1:
-            raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
+        query = one_row(self, query)
         ((solution, scores),) = self._coded(query, lambda *found: found, certify=True)
         return explain_query(
             self.dictionary_,
@@ -295,6 +293,18 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def one_row(estimator: Any, query: Any) -> Any:
+    """A query as a table of one row, with the names of its features where the estimator has learned them."""
+    if hasattr(estimator, "feature_names_in_") and hasattr(query, "to_frame") and query.ndim == 1:
+        query = query.to_frame().T
+    elif not hasattr(query, "columns"):
+        query = np.asarray(query)
+        query = query[None] if query.ndim == 1 else query
+    if query.shape[0] != 1:
+        raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
+    return query
 
 
 def decision_values(residuals: FloatArray) -> FloatArray:

@@ -7,13 +7,13 @@ atoms), ``solver_`` (prepared for the dictionary) and ``n_features_in_``.
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from residuum.base import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, RULE, RepresentationClassifier, Solver
+from residuum.base import AT_LEAST_ONE, N_JOBS, NON_NEGATIVE, POSITIVE, RULE, RepresentationClassifier, Solver
 from residuum.confidence import CONSTRAINTS
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
@@ -105,7 +105,7 @@ class SRC(RepresentationClassifier):
         "rule": [RULE],
         "positive": ["boolean"],
         "tol": [POSITIVE],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(
@@ -364,7 +364,7 @@ class NRC(RepresentationClassifier):
         "max_iter": [AT_LEAST_ONE],
         "tol": [POSITIVE, None],
         "rule": [RULE],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(
@@ -436,7 +436,7 @@ class SoftNRC(RepresentationClassifier):
         "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
         "rule": [RULE],
         "tol": [POSITIVE],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

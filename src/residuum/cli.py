@@ -9,6 +9,7 @@ import importlib
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -118,6 +119,10 @@ def main(args: Sequence[str] | None = None) -> int:
     except BaseException as error:
         code = _report(error, debug=state.debug)
     _release_stdout()
+    if args is None and code == InterruptedRunError.exit_code and threading.active_count() > 1:
+        # A thread in compiled code that outlives the interpreter takes the process down with a signal.
+        sys.stderr.flush()
+        os._exit(code)
     return code if isinstance(code, int) else 0
 
 

@@ -72,6 +72,7 @@ def own_samples(path: Path, plan: Plan, options: dict[str, Any]) -> tuple[Data, 
         trials=trials,
         scale=chosen_scale(found, options["scale"]),
         pca=options["pca"],
+        groups=found.groups,
         arguments=arguments,
     )
     return data, plan
@@ -186,6 +187,8 @@ def fingerprint(data: Data) -> str:
     for first in range(0, len(data.samples), 4096):
         digest.update(np.ascontiguousarray(data.samples[first : first + 4096]).tobytes())
     digest.update(repr(data.labels.tolist()).encode())
+    if data.groups is not None:
+        digest.update(repr(data.groups.tolist()).encode())
     for parts in data.trials or ():
         digest.update(parts.train.tobytes() + b"|" + parts.test.tobytes())
     return digest.hexdigest()

@@ -22,9 +22,12 @@ _SHOWN = 10
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
 @own.reading_options
+@click.option("--split", metavar="COLUMN", help="Column that says train or test: only test is used.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
-def evaluate(model: Path, data: Path, as_json: bool, n_jobs: int | None, **options: Any) -> None:
+def evaluate(
+    model: Path, data: Path, split: str | None, as_json: bool, n_jobs: int | None, **options: Any
+) -> None:
     """Compare the answers of MODEL, a file from 'residuum fit', with the labels of DATA.
 
     Accuracy, precision and recall of every class, the confusion matrix; calibration error (ECE) and log-loss
@@ -39,7 +42,7 @@ def evaluate(model: Path, data: Path, as_json: bool, n_jobs: int | None, **optio
     keywords = own.reading(options)
     saved = open_model(model)
     with limit_threads(n_jobs), own.told_warnings() as missed, own.image_progress(data.name) as progress:
-        queries, estimator = open_queries(saved, data, progress=progress, **keywords)
+        queries, estimator = open_queries(saved, data, progress=progress, split=split, **keywords)
         if queries.labels is None:
             raise UsageError(f"{data} has no labels to compare with. Name them with --label, or use predict.")
         if queries.split is not None and (queries.split == "test").any():

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from residuum.commands import _own_data as own
+from residuum.errors import UsageError
 
 
 @click.command()
@@ -34,6 +35,8 @@ def predict(
     if out is not None:
         target = own.check_target(out, model, data, options["labels"])
         as_json = as_json or out.suffix.lower() == ".json"
+        if out.suffix.lower() in {".parquet", ".npz", ".npy", ".mat", ".xlsx"}:
+            raise UsageError(f"--out writes CSV or JSON. Got {out.name}: name it .csv or .json.")
     keywords = own.reading(options)
     saved = open_model(model)
     with limit_threads(n_jobs), own.told_warnings() as missed, own.image_progress(data.name) as progress:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
@@ -31,7 +31,7 @@ from residuum.errors import UsageError
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.run_folder import CELLS, RESULTS, to_json, write_atomic
 from residuum.experiments.summary import summarise
-from residuum.modelling.recipe import Recipe, feature_steps
+from residuum.modelling.recipe import LearnedSteps, Recipe, feature_steps, fold_features, group_folds
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 
 FORMAT = "residuum comparison 1"
@@ -89,6 +89,7 @@ class Data:
     trials: tuple[Split, ...] | None = None  # where the splits are given
     scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
     pca: int | None = None  # the same for principal directions
+    groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
     arguments: str = ""  # how the command line names these data
 
 
@@ -183,12 +184,18 @@ class Cell:
 def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int, select: str = "fixed") -> Cell:
     """Fit, predict, and ask for the certificate in a separate solve that is not timed."""
     estimator: Any = SELECT[select][method](seed)
-    samples, queries = _features(data, parts)
     labels = data.labels[parts.train]
+    options: dict[str, Any] = {}
+    if select == "cv":
+        estimator, options = _searching(estimator, data, parts)
+    if isinstance(estimator, GridSearchCV):  # learns its features in each fold
+        samples, queries = data.samples[parts.train], data.samples[parts.test]
+    else:
+        samples, queries = _features(data, parts)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
-        estimator.fit(samples, labels)
+        estimator.fit(samples, labels, **options)
         fitted = time.perf_counter()
         predictions = estimator.predict(queries)
         finished = time.perf_counter()
@@ -211,8 +218,32 @@ def measure(method: str, data: Data, parts: Split, *, trial: int, seed: int, sel
         support=support,
         unconverged=unconverged,
         warnings=list(told),
-        chosen=getattr(estimator, "best_params_", None),
+        chosen=_chosen(estimator),
     )
+
+
+def _searching(estimator: Any, data: Data, parts: Split) -> tuple[Any, dict[str, Any]]:
+    """The search with folds and features of its own training samples, and what else its fit is given."""
+    samples, labels = data.samples[parts.train], data.labels[parts.train]
+    groups = None if data.groups is None else data.groups[parts.train]
+    steps = [step for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape, None)]
+    folds = None if groups is None else group_folds(groups)
+    if not isinstance(estimator, GridSearchCV):
+        options = {"groups": groups, "fold_features": fold_features(samples, steps)}
+        return estimator.set_params(cv=folds), options
+    if folds is None:
+        smallest = int(np.unique(labels, return_counts=True)[1].min())
+        if smallest < 2:
+            raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
+        folds = StratifiedKFold(min(5, smallest))
+    learned = Pipeline([("features", LearnedSteps(tuple(steps))), ("model", estimator.estimator)])
+    grid = {f"model__{name}": values for name, values in estimator.param_grid.items()}
+    return GridSearchCV(learned, grid, cv=folds), {"groups": groups}
+
+
+def _chosen(estimator: Any) -> dict[str, Any] | None:
+    found = getattr(estimator, "best_params_", None)
+    return found and {name.removeprefix("model__"): value for name, value in found.items()}
 
 
 def _features(data: Data, parts: Split) -> tuple[Any, Any]:

@@ -27,6 +27,7 @@ def open_queries(
     drop: Sequence[str] = (),
     labels: str | os.PathLike[str] | None = None,
     text: TextFormat | None = None,
+    split: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnData, Any]:
     """Samples whose `features` the returned estimator takes.
@@ -38,7 +39,7 @@ def open_queries(
     path : path
         Data of the kind the model was fitted to, with or without labels. Columns are found by name where
         both sides have names; missing ones are an error that names them.
-    label, drop, labels, text
+    label, drop, labels, text, split
         As in `read_data`.
     progress : callable, optional
         Called with the number of images done and their total.
@@ -56,7 +57,7 @@ def open_queries(
         n_features = getattr(model.estimator, "n_features_in_", None)
     columns = about.get("columns")
     expected = Expected(tuple(columns) if columns else None, n_features, about.get("label"))
-    data = read_data(path, label=label, drop=drop, labels=labels, expected=expected, text=text)
+    data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
     of_images = about.get("kind") == "images"
     if of_images != (data.kind == "images"):
         kinds = {True: "a folder of images", False: "numbers"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
@@ -154,7 +154,7 @@ def fit_recipe(
         n_fixed = 1 if recipe.scattering else 0
         for _, step in steps[:n_fixed]:
             X = step.fit_transform(X)
-        folds = _FoldFeatures(X, [step for _, step in steps[n_fixed:]])
+        folds = fold_features(X, [step for _, step in steps[n_fixed:]])
         for _, step in steps[n_fixed:]:
             X = step.fit_transform(X)
         if not np.any(X):
@@ -193,35 +193,68 @@ def feature_steps(
     return steps
 
 
-class _FoldFeatures:
-    """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
+def group_folds(groups: Any) -> StratifiedGroupKFold:
+    """Up to five folds that keep the samples of a group together."""
+    count = len(np.unique(groups))
+    if count < 2:
+        raise UsageError(
+            "--select cv with --groups needs at least two groups of training samples, to hold one out. Got "
+            f"{count}: leave --groups out, or choose parameters with --set."
+        )
+    return StratifiedGroupKFold(n_splits=min(5, count))
 
-    def __init__(self, samples: Any, steps: list[Any]) -> None:
-        self._samples, self._steps = samples, steps
 
-    def __call__(self, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
-        parts = self._samples[train], self._samples[test]
-        for step in map(clone, self._steps):
+class LearnedSteps(TransformerMixin, BaseEstimator):
+    """Steps one after the other, for the training part of a fold.
+
+    Fewer samples than all have fewer principal directions: where there are not as many as asked for, all that
+    there are.
+    """
+
+    def __init__(self, steps: tuple[Any, ...]) -> None:
+        self.steps = steps
+
+    def fit(self, X: Any, y: Any = None) -> LearnedSteps:
+        """Fit copies of the steps."""
+        self.fitted_: list[Any] = []
+        for step in map(clone, self.steps):
             try:
-                step.fit(parts[0])
+                step.fit(X)
             except ValueError:
                 if not isinstance(step, EigenfacePCA) or step.n_components is None:
                     raise
-                # Fewer samples than all have fewer directions: those that there are.
-                step = clone(step).set_params(n_components=None).fit(parts[0])
-            parts = step.transform(parts[0]), step.transform(parts[1])
-        return parts
+                step = clone(step).set_params(n_components=None).fit(X)
+            self.fitted_.append(step)
+            X = step.transform(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Samples through all of them."""
+        for step in self.fitted_:
+            X = step.transform(X)
+        return X
+
+
+def fold_features(samples: Any, steps: Iterable[Any]) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
+    learned = LearnedSteps(tuple(steps))
+
+    def features(train: Any, test: Any) -> tuple[Any, Any]:
+        fitted = clone(learned).fit(samples[train])
+        return fitted.transform(samples[train]), fitted.transform(samples[test])
+
+    return features
 
 
 def _classifier(
-    recipe: Recipe, X: Any, y: Any, groups: Any, folds: _FoldFeatures
+    recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
 ) -> tuple[Any, dict[str, Any]]:
     plain, selector = METHODS[recipe.method]
     if recipe.select == "fixed":
         return plain(**recipe.settings, **recipe.confidence).fit(X, y), {}
     cv = None
     if groups is not None:
-        cv = StratifiedGroupKFold(n_splits=min(5, len(np.unique(groups))))
+        cv = group_folds(groups)
     chosen = selector(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
     selection = {
         "estimator": type(chosen).__name__,

@@ -152,8 +152,9 @@ class Columns:
         """The columns of a model: by name where both sides have names, else by position."""
         if expected.columns is not None and self.names is not None:
             return self._by_name(asked, expected)
+        split = None if asked.split is None else self.position(asked.split, "--split")
         group = None if asked.group is None else self.position(asked.group, "--groups")
-        out = {self.position(column, "--drop") for column in asked.drop} | {group}
+        out = {self.position(column, "--drop") for column in asked.drop} | {split, group}
         n_features = expected.n_features
         free = [i for i in range(self.n) if i not in out]
         label = self._expected_label(asked, expected)
@@ -172,7 +173,7 @@ class Columns:
         notes: tuple[str, ...] = ()
         if expected.columns is not None:
             notes = ("there is no header: columns are taken in the order of the training data",)
-        return Roles(label, None, group, None, tuple(free), notes)
+        return Roles(label, split, group, None, tuple(free), notes)
 
     def _expected_label(self, asked: Asked, expected: Expected) -> int | None:
         if asked.label is not None:
@@ -201,9 +202,10 @@ class Columns:
             label = self.position(asked.label, "--label")
         elif expected.label in where and where[str(expected.label)] not in features:
             label = where[str(expected.label)]
+        split = None if asked.split is None else self.position(asked.split, "--split")
         group = None if asked.group is None else self.position(asked.group, "--groups")
         notes: list[str] = []
-        taken = {*features, label, group, *dropped}
+        taken = {*features, label, split, group, *dropped}
         name = self._name_column(taken, notes)
         extra = [self.names[i] for i in range(self.n) if i not in taken | {name}]
         if extra:
@@ -211,7 +213,7 @@ class Columns:
         if list(features) != sorted(features):
             notes.append("the columns are in another order than in training: they are taken by name")
         self._check_features(features)
-        return Roles(label, None, group, name, features, tuple(notes))
+        return Roles(label, split, group, name, features, tuple(notes))
 
 
 def _check_distinct(options: dict[str, int | None], columns: Columns) -> None:

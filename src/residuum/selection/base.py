@@ -18,7 +18,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from residuum.base import RepresentationClassifier, decision_values
+from residuum.base import RepresentationClassifier, decision_values, one_row
 from residuum.explanation import Explanation
 from residuum.selection.folds import Fold
 from residuum.solvers._threads import single_threaded_blas, thread_count
@@ -94,7 +94,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         scorer = check_scoring(self._estimator_class(), scoring=self.scoring)
         progress = _Progress(self, X, y, len(splits))
         started = time.perf_counter()
-        parts = fold_features or (lambda train, test: (X[train], X[test]))
+        parts = _checked(fold_features) if fold_features else (lambda train, test: (X[train], X[test]))
         folds = self._run(parts, y, splits, candidates, scorer, progress)
         seconds = time.perf_counter() - started
         self.cv_results_ = _results(candidates, np.array(folds).T)
@@ -243,7 +243,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why the chosen model gave one query its label."""
-        return self._chosen().explain(query, max_atoms=max_atoms)
+        return self._chosen().explain(self._check(one_row(self, query)), max_atoms=max_atoms)
 
     def _check(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -253,6 +253,32 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = self._estimator_class._classes_span_the_plane
         return tags
+
+
+def _checked(fold_features: FoldFeatures) -> FoldFeatures:
+    """The same with what it gives checked, as `fit` checks X."""
+    if not callable(fold_features):
+        raise TypeError(f"The 'fold_features' parameter must be callable. Got {fold_features!r} instead.")
+
+    def checked(train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
+        made = fold_features(train, test)
+        if not isinstance(made, tuple | list) or len(made) != 2:
+            raise TypeError(
+                "fold_features(train, test) must give two arrays, the features of the training and of the "
+                f"test samples. Got {type(made).__name__}."
+            )
+        parts = []
+        for name, rows, part in zip(("train", "test"), (train, test), made, strict=True):
+            found = check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
+            if len(found) != len(rows):
+                raise ValueError(f"fold_features gave {len(found)} rows for {len(rows)} {name} samples.")
+            parts.append(found)
+        if parts[0].shape[1] != parts[1].shape[1]:
+            widths = f"{parts[0].shape[1]} features for training and {parts[1].shape[1]} for test samples"
+            raise ValueError(f"fold_features gave {widths}. Both must have the same.")
+        return parts[0], parts[1]
+
+    return checked
 
 
 class _Scored(ClassifierMixin, BaseEstimator):

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from residuum.base import dense
+from residuum.base import N_JOBS, dense
 from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
 from residuum.rules import RULES, class_distances, class_energies
@@ -27,7 +26,7 @@ from residuum.solvers import ADMM, ActiveSet, ClosedForm, Newton, soft_solver
 _GRID: dict[str, list[Any]] = {
     "cv": ["cv_object"],
     "scoring": [str, callable, None],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
 }
 _VALUES = ["array-like", None]
 _RULES = ["array-like"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,10 @@ def _chosen(estimator: Any) -> tuple[RepresentationClassifier, dict[str, Any]]:
             "n_splits": estimator.n_splits_,
             "n_candidates": len(estimator.cv_results_["params"]),
         }
-        return estimator.best_estimator_, selection
+        chosen = copy.copy(estimator.best_estimator_)
+        if hasattr(estimator, "feature_names_in_"):
+            chosen.feature_names_in_ = estimator.feature_names_in_
+        return chosen, selection
     if not isinstance(estimator, RepresentationClassifier):
         raise UsageError(
             "save_model stores classifiers of residuum, alone or as the last step of a Pipeline. "
