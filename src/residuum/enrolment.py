@@ -39,7 +39,8 @@ class Enrolment:
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Enrol more samples, of known or new classes; on an unfitted classifier, fit.
 
-        The result is that of a fit to all samples enrolled so far, up to rounding.
+        The result is that of a fit to all samples enrolled so far, up to rounding; a calibration of
+        probabilities stays that of the last fit.
 
         Parameters
         ----------
@@ -88,8 +89,8 @@ class Enrolment:
     def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
         """Remove samples; a class goes with its last sample.
 
-        The result is that of a fit to the samples that remain, up to rounding. Answers do not depend on what
-        was removed, but factors that were corrected for it may still hold traces of it, in memory and in a
+        The result is that of a fit to the samples that remain, up to rounding; a calibration of probabilities
+        stays that of the last fit. Answers do not depend on what was removed otherwise, but factors that were corrected for it may still hold traces of it, in memory and in a
         model file: where samples have to be erased, fit anew to those that remain.
 
         Parameters
