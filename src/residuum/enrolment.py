@@ -90,8 +90,8 @@ class Enrolment:
         """Remove samples; a class goes with its last sample.
 
         The result is that of a fit to the samples that remain, up to rounding; a calibration of probabilities
-        stays that of the last fit. Answers do not depend on what was removed otherwise, but factors that were corrected for it may still hold traces of it, in memory and in a
-        model file: where samples have to be erased, fit anew to those that remain.
+        stays that of the last fit. Factors that were corrected for what was removed may still hold traces of
+        it, in memory and in a model file: where samples have to be erased, fit anew to those that remain.
 
         Parameters
         ----------
