@@ -134,7 +134,7 @@ class ClassSide(UpdatedInverse):
         inner = queries if self._inner is None else self._inner.solve(queries)
         base = self._cast(inner if self._inner is None else inner @ self.state["base"])
         codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
-        for start, stop, row in self._stretches():
+        for start, stop, row in self._stretches:
             codes[:, start:stop] = base @ encoder[row : row + stop - start].T
         blocks = dictionary.blocks
         for k in self._changed_classes:
@@ -161,19 +161,17 @@ class ClassSide(UpdatedInverse):
         through = points @ self.state["base"] if self._weights.shared else points
         return through @ self.state["encoder"][row : row + count].T
 
+    @cached_property
     def _stretches(self) -> list[tuple[int, int, int]]:
         """(start, stop, row of the encoder) of neighbouring classes that never changed."""
-        found: list[tuple[int, int, int]] = []
-        kept = self._kept
-        for k, block in enumerate(self._dictionary.blocks):
-            row = int(self.state["first"][k])
-            if block.stop == block.start or kept[k] != block.stop - block.start:
-                continue
-            if found and found[-1][1] == block.start and found[-1][2] + block.start - found[-1][0] == row:
-                found[-1] = (found[-1][0], block.stop, found[-1][2])
-            else:
-                found.append((block.start, block.stop, row))
-        return found
+        starts, sizes = self._dictionary.starts, np.diff(self._dictionary.starts)
+        same = np.flatnonzero((sizes > 0) & (self._kept == sizes))
+        start, row, size = starts[same], self.state["first"][same], sizes[same]
+        apart = (start[1:] != start[:-1] + size[:-1]) | (row[1:] != row[:-1] + size[:-1])
+        ends = np.flatnonzero(np.append(apart, True)) if len(same) else same
+        begins = np.concatenate([[0], ends[:-1] + 1]) if len(same) else same
+        stop = start + size
+        return list(zip(start[begins].tolist(), stop[ends].tolist(), row[begins].tolist(), strict=True))
 
 
 def _class_factor(atoms: FloatArray, weight: float, ridge: float) -> tuple[bool, FloatArray]:
