@@ -34,7 +34,7 @@ def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: A
 def _in_memory(dictionary: Dictionary) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
     """Atoms in two pieces, and the row of each of the dictionary's among them."""
     parts = dictionary.parts
-    if parts is None or not parts.none_gone:
+    if parts is None:
         return dictionary.atoms, dictionary.atoms[:0], np.arange(dictionary.n_atoms)
     return parts.base, parts.joined, parts.source
 

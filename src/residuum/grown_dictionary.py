@@ -14,7 +14,6 @@ from residuum.dictionary import Dictionary, FloatArray
 
 Rows = npt.NDArray[np.int64]
 
-
 # Rows that joined are copied at each change: beyond this share of the others all are copied together.
 MAX_JOINED_SHARE = 1 / 32
 
@@ -122,7 +121,7 @@ class GrownDictionary(Dictionary):
         self.__dict__.update(starts=starts, samples=samples, spectrum=None, _parts=parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.parts is not None and not self.parts.none_gone:
+        if self.parts is None:
             self.settled()  # what was forgotten is not written
         # Views of the atoms would be written as atoms of their own.
         return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
@@ -137,7 +136,7 @@ class GrownDictionary(Dictionary):
         samples: npt.NDArray[np.int64],
     ) -> GrownDictionary:
         """The atoms of `before` and then the rows of `new`, taken in the order `source`."""
-        parts = before.parts
+        parts = before.__dict__.get("_parts")
         copied = "atoms" in before.__dict__
         if parts is None or copied or len(parts.joined) > MAX_JOINED_SHARE * len(parts.base):
             parts = Parts.of(before)
@@ -145,13 +144,19 @@ class GrownDictionary(Dictionary):
 
     @property
     def parts(self) -> Parts | None:
-        """The atoms as they lie in memory, or None where they are `atoms`."""
+        """The atoms as they lie in memory, to compute with; None where that is to be done with `atoms`."""
+        held = self._held
+        return held if held is not None and held.none_gone else None
+
+    @property
+    def _held(self) -> Parts | None:
+        """The parts, also those from which atoms have gone; None once they were let go."""
         return self.__dict__["_parts"]
 
     @cached_property
     def atoms(self) -> FloatArray:
         """The atoms, class by class."""
-        parts = self.parts
+        parts = self._held
         if parts is None:  # another thread was quicker
             return self.__dict__["atoms"]
         atoms = self.__dict__["atoms"] = parts.picked(slice(None))
@@ -178,32 +183,30 @@ class GrownDictionary(Dictionary):
 
     @property
     def _some_atoms(self) -> FloatArray:
-        parts = self.parts
-        return self.atoms if parts is None else parts.base
+        held = self._held
+        return self.atoms if held is None else held.base
 
     def picked(self, positions: Rows) -> FloatArray:
         """The atoms at these positions."""
-        parts = self.parts
-        return super().picked(positions) if parts is None else parts.picked(positions)
+        held = self._held
+        return super().picked(positions) if held is None else held.picked(positions)
 
     def correlations(self, points: FloatArray) -> FloatArray:
         """``x_j'v`` for every row v of points, in their precision if that is higher: (n_points, n_atoms)."""
         parts = self.parts
-        if parts is None or not parts.none_gone:
-            return super().correlations(points)
-        return parts.correlations(points)
+        return super().correlations(points) if parts is None else parts.correlations(points)
 
     def combinations(self, codes: Any) -> FloatArray:
         """``Xc`` for every code, in their precision if that is higher: (n_codes, n_features)."""
         parts = self.parts
-        if parts is None or not parts.none_gone or sp.issparse(codes):
+        if parts is None or sp.issparse(codes):
             return super().combinations(codes)
         return parts.combinations(codes)
 
     def class_block(self, k: int) -> FloatArray:
         """The atoms of class k, without those of the others being copied together."""
         parts = self.parts
-        if parts is None or not parts.none_gone or "atoms" in self.__dict__:
+        if parts is None or "atoms" in self.__dict__:
             return super().class_block(k)
         blocks = self.__dict__.get("_blocks")
         if blocks is None:

@@ -102,11 +102,9 @@ def _check_classes(data: OwnData, train: Index, test: Index) -> None:
     known = set(data.labels[train].tolist())
     lost = [label for label in dict.fromkeys(data.labels[test].tolist()) if label not in known]
     if lost:
+        given = data.split is not None
+        otherwise = "leave that class out" if given else "use another --seed, --test-size or --groups"
         raise DataFormatError(
-            f"{data.source}: class {lost[0]!r} has held-out samples but none to learn from. "
-            + (
-                "Move some to the training part, or leave that class out."
-                if data.split is not None
-                else "Move some to the training part, or use another --seed, --test-size or --groups."
-            )
+            f"{data.source}: class {lost[0]!r} has held-out samples but none to learn from. Move some to the "
+            f"training part, or {otherwise}."
         )

@@ -86,7 +86,7 @@ def _dictionary_arrays(dictionary: Dictionary) -> dict[str, np.ndarray]:
     """The dictionary as it lies in memory: what it computes with stays the same, bit for bit."""
     arrays = {"starts": dictionary.starts, "samples": dictionary.samples}
     parts = dictionary.parts
-    if parts is None or not parts.none_gone:
+    if parts is None:
         return {"atoms": dictionary.atoms, **arrays}
     return {"atoms": parts.base, "joined": parts.joined, "source": parts.source, **arrays}
 
