@@ -395,3 +395,10 @@ def _by_sample(fitted, queries):
     ordered = np.zeros_like(codes)
     ordered[:, fitted.dictionary_.samples] = codes
     return ordered
+
+
+@pytest.mark.parametrize("make", [SRC, NRC, SoftNRC])
+def test_no_threads_at_all_are_refused_when_fitting(make):
+    with pytest.raises(ValueError, match="'n_jobs' parameter"):
+        make(n_jobs=0).fit(np.eye(3), [0, 1, 2])
+    assert make(n_jobs=-1).fit(np.eye(3), [0, 1, 2]).predict(np.eye(3)).tolist() == [0, 1, 2]
