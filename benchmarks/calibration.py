@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
-from residuum.confidence import expected_calibration_error
+from residuum.estimators.confidence import expected_calibration_error
 
 CLASSIFIERS = [
     NSC(),

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from residuum import CRC, NRC, EigenfacePCA, SoftNRC
-from residuum.datasets import load_dataset
 from residuum.errors import DataNotFoundError
+from residuum.paper.data import load_dataset
 
 METHODS = {"CRC": CRC(), "SoftNRC": SoftNRC(), "NRC, five steps": NRC(), "NRC, exact": NRC(solver="exact")}
 

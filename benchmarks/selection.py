@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from residuum import CRC, CRCCV, NRC, NRCCV, EigenfacePCA
-from residuum.datasets import load_dataset
+from residuum.paper.data import load_dataset
 
 
 def training_part(seed: int = 0):

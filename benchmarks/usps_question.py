@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV, nnls
-from residuum.datasets import load_dataset
 from residuum.dictionary import Dictionary, unit_rows
 from residuum.experiments.comparison import split
+from residuum.paper.data import load_dataset
 from residuum.rules import RULES
 
 PAPER = {50: 92.3, 100: 93.7, 200: 94.6, 300: 95.1}

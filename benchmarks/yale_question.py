@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from residuum import CRCCV, NRCCV, NSCCV, EigenfacePCA, ProCRCCV
-from residuum.datasets import load_dataset
-from residuum.experiments.preparation import Preparation
-from residuum.experiments.tables import EXPERIMENTS
+from residuum.paper.data import load_dataset
+from residuum.paper.preparation import Preparation
+from residuum.paper.tables import EXPERIMENTS
 
 DIMENSIONS = (84, 150, 300)
 PAPER = {

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from residuum.datasets.archives import Limits, safe_extract
 from residuum.errors import ArchiveError
+from residuum.system.archives import Limits, safe_extract
 
 
 def tar_of(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], mode: str = "w:gz") -> Path:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import residuum
-from residuum import cli
+from residuum.cli import main as cli
 from residuum.errors import DataError, NotConvergedError, UsageError
 
 COMMAND = [sys.executable, "-m", "residuum"]
@@ -59,7 +59,10 @@ def loaded_after(code):
 
 def test_help_and_import_load_nothing_heavy():
     assert loaded_after("import residuum; dir(residuum)") == []
-    assert loaded_after("from residuum.cli import main\nmain(['--help'])\nmain(['compare', '--help'])") == []
+    assert (
+        loaded_after("from residuum.cli.main import main\nmain(['--help'])\nmain(['compare', '--help'])")
+        == []
+    )
 
 
 def test_public_names_are_all_there_and_no_other():
@@ -137,7 +140,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(args, words, capsys, tmp_path, 
     ],
 )
 def test_errors_of_a_command_become_one_line_and_a_code(error, code, words, capsys, monkeypatch):
-    from residuum.commands.doctor import doctor
+    from residuum.cli.doctor import doctor
 
     def fail(**_options):
         raise error
@@ -152,7 +155,7 @@ def test_errors_of_a_command_become_one_line_and_a_code(error, code, words, caps
 
 @pytest.mark.parametrize("args", [["--debug", "doctor"], ["doctor", "--debug"]])
 def test_debug_shows_the_traceback(args, capsys, monkeypatch):
-    from residuum.commands.doctor import doctor
+    from residuum.cli.doctor import doctor
 
     monkeypatch.setattr(doctor, "callback", lambda **_options: 1 / 0)
     assert cli.main(args) == 1
@@ -177,7 +180,7 @@ def test_doctor(inside, tmp_path, monkeypatch):
 
 
 def test_doctor_names_what_is_missing(inside, monkeypatch):
-    from residuum import machine
+    from residuum.system import machine
 
     def version(package):
         return None if package in ("numba", "pillow") else "1.0"

@@ -18,9 +18,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from residuum import CRC, EigenfacePCA
-from residuum.cli import main
-from residuum.modelling import METHODS
-from residuum.storage import open_model
+from residuum.cli.main import main
+from residuum.models import METHODS
+from residuum.models.file import open_model
 
 
 @pytest.fixture(scope="module")

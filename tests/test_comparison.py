@@ -13,11 +13,13 @@ from residuum import CRC
 from residuum.errors import UsageError
 from residuum.experiments import comparison
 from residuum.experiments.report import report_page
-from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folder, to_json, write_atomic
+from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folder
 from residuum.experiments.summary import TUNED, comparison_table
-from residuum.experiments.table import Table, markdown, print_table
-from residuum.machine import limit_threads, machine_facts
-from residuum.solvers._threads import thread_count
+from residuum.reports.table import Table, markdown, print_table
+from residuum.system.files import write_text
+from residuum.system.json_text import to_json
+from residuum.system.machine import limit_threads, machine_facts
+from residuum.system.threads import thread_count
 
 METHODS = ("SVM", "CRC", "NRC")
 
@@ -223,9 +225,9 @@ def test_default_run_folders_never_collide(tmp_path, monkeypatch):
 
 def test_write_atomic_leaves_the_old_file_and_no_other_when_it_fails(tmp_path):
     path = tmp_path / "results.json"
-    write_atomic(path, "old")
+    write_text(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        write_atomic(path, "new \udc80")
+        write_text(path, "new \udc80")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

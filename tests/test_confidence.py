@@ -14,8 +14,14 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, load_model, save_model
-from residuum.calibration import FOLDS, distances_behind, fit_temperature, held_out_folds, probabilities
-from residuum.confidence import (
+from residuum.estimators.calibration import (
+    FOLDS,
+    distances_behind,
+    fit_temperature,
+    held_out_folds,
+    probabilities,
+)
+from residuum.estimators.confidence import (
     concentration,
     expected_calibration_error,
     labels_or_reject,

@@ -23,13 +23,14 @@ import pytest
 from click.testing import CliRunner
 from scipy.io import savemat
 
-from residuum.commands.data import data as data_command
-from residuum.datasets import DATASETS, data_home, get_dataset, load_dataset
-from residuum.datasets.base import RemoteFile, Samples, check_counts
-from residuum.datasets.common import column_major
-from residuum.datasets.images import box_resize
-from residuum.datasets.importing import import_copy
-from residuum.datasets.readers import (
+from residuum.cli.data import data as data_command
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
+from residuum.paper.data import DATASETS, data_home, get_dataset, load_dataset
+from residuum.paper.data.base import RemoteFile, Samples, check_counts
+from residuum.paper.data.common import column_major
+from residuum.paper.data.images import box_resize
+from residuum.paper.data.importing import import_copy
+from residuum.paper.data.readers import (
     read_arff,
     read_idx,
     read_libsvm,
@@ -38,8 +39,7 @@ from residuum.datasets.readers import (
     read_pgm,
     read_table,
 )
-from residuum.datasets.store import fetch, status, verify
-from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
+from residuum.paper.data.store import fetch, status, verify
 
 Array = np.ndarray[Any, Any]
 REAL = os.environ.get("RESIDUUM_DATA", "")
@@ -467,7 +467,7 @@ def test_ar_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("planar", [False, True])
 def test_ar_raw_pixels_in_both_orders(planar: bool, tmp_path: Path) -> None:
-    from residuum.datasets.ar import _read_raw
+    from residuum.paper.data.ar import _read_raw
 
     rows, columns = np.indices((576, 768))
     colour = np.stack([200 - rows // 8, 90 + columns // 16, 40 + rows // 16], axis=2).astype(np.uint8)
@@ -477,7 +477,7 @@ def test_ar_raw_pixels_in_both_orders(planar: bool, tmp_path: Path) -> None:
 
 
 def test_ar_bitmaps_and_originals(tmp_path: Path) -> None:
-    from residuum.datasets.ar import _grey, _to_shape
+    from residuum.paper.data.ar import _grey, _to_shape
 
     image_module = pytest.importorskip("PIL.Image")
     grey = np.tile(np.arange(120, dtype=np.uint8), (165, 1))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from residuum.datasets.base import RemoteFile
-from residuum.datasets.download import Policy, download
 from residuum.errors import DownloadError
+from residuum.paper.data.base import RemoteFile
+from residuum.system.download import Policy, download
 
 CONTENT = hashlib.shake_256(b"residuum").digest(300_000)
 QUICK = Policy(timeout=0.3, attempts=3, backoff=0.01, max_wait=0.2)

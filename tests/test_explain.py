@@ -20,12 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, SoftNRC, open_model, save_model
-from residuum.cli import main
-from residuum.explain_page import SHOWN, explain_page
-from residuum.explaining import explain_row, find_row
-from residuum.explanation import class_reconstructions
-from residuum.owndata import OwnData
-from residuum.pictures import data_uri, to_pixels
+from residuum.cli.main import main
+from residuum.estimators.explanation import class_reconstructions
+from residuum.explain.page import SHOWN, explain_page
+from residuum.explain.row import explain_row, find_row
+from residuum.inputs import OwnData
+from residuum.reports.png import data_uri, to_pixels
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), SoftNRC()]
 HOSTILE = (

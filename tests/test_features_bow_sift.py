@@ -183,8 +183,8 @@ def test_opencv_threads_are_put_back(fitted: BowSift) -> None:
 
 
 def test_real_birds_are_told_apart(data_home: Path) -> None:
-    from residuum.datasets import load_images
     from residuum.errors import DataNotFoundError
+    from residuum.paper.data import load_images
 
     try:
         birds = load_images("cub200", data_home=data_home, subset=True)

@@ -22,7 +22,7 @@ PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow"
 
 from residuum.features import CNNFeatures, ImageError  # noqa: E402
 from residuum.features import _networks as networks  # noqa: E402
-from residuum.features._packages import MissingPackageError  # noqa: E402
+from residuum.system.packages import MissingPackageError  # noqa: E402
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
 IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
@@ -175,7 +175,7 @@ def test_missing_packages_say_how_to_install_them(monkeypatch: pytest.MonkeyPatc
     def absent(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr("residuum.features._packages.importlib.import_module", absent)
+    monkeypatch.setattr("residuum.system.packages.importlib.import_module", absent)
     with pytest.raises(MissingPackageError, match=r"residuum\[deep\]") as caught:
         CNNFeatures().fit()
     assert isinstance(caught.value, ImportError)
@@ -243,7 +243,7 @@ def test_pickle_leaves_the_weights_behind(lite: CNNFeatures) -> None:
 
 
 def test_real_birds_are_told_apart(lite: CNNFeatures, data_home: Path) -> None:
-    from residuum.datasets import load_images
+    from residuum.paper.data import load_images
 
     try:
         birds = load_images("cub200", data_home=data_home, subset=True)

@@ -19,7 +19,7 @@ from residuum.errors import DataError, DataFormatError, DataNotFoundError, Usage
 pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headless")
 PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
 
-from residuum.commands.features import features as command  # noqa: E402
+from residuum.cli.features import features as command  # noqa: E402
 from residuum.features import BowSift, ImageError, extract_folder, load_features  # noqa: E402
 
 

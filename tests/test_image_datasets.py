@@ -19,11 +19,11 @@ from click.testing import CliRunner
 from scipy.io import savemat
 from ugly_images import scene
 
-from residuum.commands.data import data as command
-from residuum.datasets import DATASETS, Expected, ImageSamples, load_dataset, load_images
-from residuum.datasets.importing import import_copy
-from residuum.datasets.store import fetch, status, verify
+from residuum.cli.data import data as command
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
+from residuum.paper.data import DATASETS, Expected, ImageSamples, load_dataset, load_images
+from residuum.paper.data.importing import import_copy
+from residuum.paper.data.store import fetch, status, verify
 
 PHOTOS = ("stanford40", "caltech256", "cub200", "flowers102", "aircraft", "cars")
 

@@ -135,7 +135,7 @@ def test_damaged_bytes_never_crash(ugly: tuple[Path, dict[str, str | None]], tmp
 
 def test_importing_the_features_loads_no_image_library() -> None:
     code = (
-        "import sys, residuum.features, residuum.commands.features;"
+        "import sys, residuum.features, residuum.cli.features;"
         "print([m for m in ('PIL', 'cv2', 'torch') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

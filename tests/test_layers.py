@@ -1,4 +1,4 @@
-"""Imports point down: a module may import only from its own layer or a lower one."""
+"""Rooms and the doors between them: every import from one room to another is declared here."""
 
 import ast
 import subprocess
@@ -9,53 +9,113 @@ import residuum
 
 ROOT = Path(residuum.__file__).parent
 
-# Lowest first. A package stands for all its modules.
-LAYERS = [
-    {"errors", "dictionary", "grown_dictionary", "machine", "page", "pictures"},
-    {"problem"},
-    {"solvers", "rules", "_kernels"},
-    {"explanation", "least_squares", "calibration", "enrolment"},
-    {"confidence"},
-    {"base"},
-    {"classifiers"},
-    {"selection", "features", "datasets", "scale", "storage", "owndata"},
-    {"benchmark", "modelling"},
-    {"experiments", "explorer", "explaining", "explain_page"},
-    {"commands"},
-    {"cli"},
-    {"__main__"},
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+IDEA = {"errors", "dictionary", "problem", "rules"}
+# Room -> the rooms it may import. A room is a package, or a module that stands beside the packages.
+DOORS = {
+    "errors": set(),
+    "system": {"errors"},
+    "dictionary": set(),
+    "problem": {"dictionary"},
+    "rules": {"dictionary"},
+    "solvers": IDEA | {"system"},
+    "least_squares": {"solvers"},
+    "estimators": IDEA | {"solvers", "system"},
+    "selection": IDEA | {"solvers", "system", "estimators"},
+    "features": {"errors", "dictionary", "system"},
+    "inputs": {"errors", "system", "features"},
+    "models": IDEA | {"system", "estimators", "selection", "features", "inputs"},
+    "reports": {"errors", "system"},
+    "explain": {"errors", "dictionary", "system", "estimators", "features", "inputs", "models", "reports"},
+    "experiments": IDEA
+    | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"},
+    "paper": IDEA
+    | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
+    | {"explain", "experiments"},
+    "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
+    "__init__": {"estimators", "selection", "features", "least_squares", "models"},
+    "__main__": {"cli"},
+}
+# Only these commands may import `paper`, and only the main module of the command imports other commands.
+PAPER_COMMANDS = {"cli/reproduce.py", "cli/results.py", "cli/data.py"}
+SHARED_BY_COMMANDS = {"main", "options", "output", "progress"}
 
 
 def modules():
-    for path in ROOT.rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts != ("__init__",):
-            yield path, parts[0]
+    for path in sorted(ROOT.rglob("*.py")):
+        yield path.relative_to(ROOT)
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("residuum"):
-            parts = node.module.split(".")
-            yield from ([parts[1]] if len(parts) > 1 else [alias.name for alias in node.names])
-        elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("residuum."))
+def room(module):
+    return module.parts[0].removesuffix(".py")
 
 
-def test_every_module_has_a_layer():
-    assert {top for _, top in modules()} <= set(LEVEL)
+def imported(module):
+    """Dotted names below residuum that a module imports anywhere, lazily and relatively too."""
+    package = ("residuum", *module.parts[:-1])
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("residuum."):
+                    yield tuple(alias.name.split(".")[1:])
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            start = (*base, *(node.module or "").split(".")) if node.module else base
+            if start[:1] != ("residuum",):
+                continue
+            for alias in node.names:
+                name = (*start[1:], alias.name)
+                yield name if is_module(name) else start[1:] or name
 
 
-def test_no_import_points_up():
-    upward = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path, top in modules()
-        for name in imported(path)
-        if name in LEVEL and LEVEL[name] > LEVEL[top]
-    ]
-    assert not upward
+def is_module(name):
+    path = ROOT.joinpath(*name)
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_every_room_is_declared_and_every_declared_room_exists():
+    assert {room(module) for module in modules()} == set(DOORS)
+
+
+def test_no_room_imports_another_without_a_door():
+    undeclared = {
+        f"{module} imports {'.'.join(name)}"
+        for module in modules()
+        for name in imported(module)
+        if is_module(name[:1])
+        and name[0] not in {room(module), *DOORS[room(module)]}
+        and not (module.as_posix() in PAPER_COMMANDS and name[0] == "paper")
+    }
+    assert not undeclared
+
+
+def test_the_doors_have_no_circle():
+    done, waiting = set(), dict(DOORS)
+    while ready := {name for name, doors in waiting.items() if doors <= done}:
+        done |= ready
+        waiting = {name: doors for name, doors in waiting.items() if name not in done}
+    assert not waiting
+
+
+def test_no_private_module_is_imported_from_another_package():
+    private = {
+        f"{module} imports {'.'.join(name)}"
+        for module in modules()
+        for name in imported(module)
+        if any(part.startswith("_") and not part.startswith("__") for part in name)
+        and tuple(name[:-1])[: len(module.parts) - 1] != module.parts[:-1]
+    }
+    assert not private
+
+
+def test_no_command_imports_another():
+    sideways = {
+        f"{module} imports {'.'.join(name)}"
+        for module in modules()
+        if room(module) == "cli" and module.stem != "main"
+        for name in imported(module)
+        if name[0] == "cli" and name[1:2] and name[1] not in SHARED_BY_COMMANDS
+    }
+    assert not sideways
 
 
 def test_importing_the_package_stays_light():

@@ -14,9 +14,10 @@ from scipy.optimize import minimize, nnls
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from residuum.solvers import _newton_block, _threads, newton
-from residuum.solvers._threads import single_threaded_blas
+from residuum.solvers import _newton_block, newton
 from residuum.solvers.newton import prepare_newton, solve_newton
+from residuum.system import threads as _threads
+from residuum.system.threads import single_threaded_blas
 
 
 def objective(atoms, query, code, l2, neg_weight):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, ResiduumError, UsageError
-from residuum.owndata import Expected, TextFormat, read_data
-from residuum.owndata.splitting import train_test
+from residuum.inputs import Expected, TextFormat, read_data
+from residuum.inputs.splitting import train_test
 
 PLAIN = [[1.0, 2.0], [3.0, 4.0]]
 

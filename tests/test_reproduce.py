@@ -17,22 +17,24 @@ from scipy.io import savemat
 from scipy.stats import ttest_rel
 
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
-from residuum.cli import main
-from residuum.datasets import DATASETS
+from residuum.cli.main import main
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import protocol as protocols
 from residuum.experiments import tables
-from residuum.experiments.accuracy import honest_table
-from residuum.experiments.outcomes import Outcome, read_folders
-from residuum.experiments.paper_report import accuracy_table, read_contents, results_page
-from residuum.experiments.plans import Clock, Key, plan
-from residuum.experiments.plots import convergence_figure
-from residuum.experiments.preparation import FEATURES, SPLITS, Preparation, Prepared
-from residuum.experiments.run import read_cell, run_plan
-from residuum.experiments.run_folder import SETTINGS, to_json, write_atomic
-from residuum.experiments.table import Table, latex
-from residuum.experiments.verdict import verdict
-from residuum.experiments.workers import side_by_side
+from residuum.experiments.run_folder import SETTINGS
+from residuum.paper.accuracy import honest_table
+from residuum.paper.data import DATASETS
+from residuum.paper.outcomes import Outcome, read_folders
+from residuum.paper.plans import Clock, Key, plan
+from residuum.paper.preparation import FEATURES, SPLITS, Preparation, Prepared
+from residuum.paper.report import accuracy_table, read_contents, results_page
+from residuum.paper.run import read_cell, run_plan
+from residuum.paper.verdict import verdict
+from residuum.reports.plots import convergence_figure
+from residuum.reports.table import Table, latex
+from residuum.system.files import write_text
+from residuum.system.json_text import to_json
+from residuum.system.processes import side_by_side
 
 ACCURACY = [e for e in tables.EXPERIMENTS.values() if e.kind == "accuracy"]
 
@@ -443,7 +445,7 @@ def test_same_question_is_asked_once(ar_home, small_table1, tmp_path, monkeypatc
         asked.append(method)
         return answer(method, *args, **kwargs)
 
-    monkeypatch.setattr("residuum.experiments.run.answer", count)
+    monkeypatch.setattr("residuum.paper.run.answer", count)
     grids = {"published": small_table1.grids["published"], "best": small_table1.grids["published"]}
     table = replace(small_table1, grids=grids)
     job = replace(plan(table, quick=True, protocols=("published", "best")), methods=("NSC", "CROC"))
@@ -463,7 +465,7 @@ def test_estimate_uses_measured_times_of_like_cells():
 def _folder(tmp_path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir(parents=True)
-    write_atomic(folder / SETTINGS, to_json({"command": "reproduce"}))
+    write_text(folder / SETTINGS, to_json({"command": "reproduce"}))
     return folder
 
 

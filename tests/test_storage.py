@@ -21,10 +21,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, Scattering2D, SoftNRC
-from residuum.calibration import probabilities
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
+from residuum.estimators.calibration import probabilities
 from residuum.features import BowSift, CNNFeatures
-from residuum.storage import load_model, open_model, save_model
+from residuum.models.file import load_model, open_model, save_model
 
 GOLDEN = Path(__file__).parent / "golden"
 IMAGES, DIGITS = load_digits(return_X_y=True)

@@ -9,13 +9,13 @@ import pytest
 from scipy.io import savemat
 
 from residuum import CRC, NRC, NSC, SRC
-from residuum.cli import main
-from residuum.datasets import DATASETS, Expected
+from residuum.cli.main import main
 from residuum.experiments import photo_tables, protocol, tables
-from residuum.experiments.photos import PhotoPreparation, available, spanned
-from residuum.experiments.plans import photo_plan
 from residuum.features import EXTRACTORS, BowSift
 from residuum.features.listed import extract_list
+from residuum.paper.data import DATASETS, Expected
+from residuum.paper.photos import PhotoPreparation, available, spanned
+from residuum.paper.plans import photo_plan
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
@@ -255,11 +255,11 @@ def test_nothing_to_run_is_exit_3(name, tmp_path, capsys):
 
 def test_missing_packages_are_named(template, monkeypatch):
     def no_torch():
-        from residuum.features._packages import package
+        from residuum.system.packages import package
 
         return package("no_such_torch", "pip install 'residuum[deep]'")
 
-    monkeypatch.setattr("residuum.experiments.photos.torch", no_torch)
+    monkeypatch.setattr("residuum.paper.photos.torch", no_torch)
     rows = [row for row in photo_tables.TABLE6.entries if row.dataset == "flowers102"]
     found = available(rows, str(template))
     assert list(found.rows) == ["flowers102-bow_sift"]

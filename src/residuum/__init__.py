@@ -6,23 +6,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+    from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
     from residuum.features import EigenfacePCA, Scattering2D
     from residuum.least_squares import lasso, nnls
+    from residuum.models.file import load_model, open_model, save_model
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
-    from residuum.storage import load_model, open_model, save_model
 
 __version__ = "0.1.0.dev0"
 
 # Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
 _HOMES = {
-    **dict.fromkeys(("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.classifiers"),
+    **dict.fromkeys(
+        ("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.estimators.classifiers"
+    ),
     **dict.fromkeys(
         ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"), "residuum.selection"
     ),
     **dict.fromkeys(("lasso", "nnls"), "residuum.least_squares"),
     **dict.fromkeys(("EigenfacePCA", "Scattering2D"), "residuum.features"),
-    **dict.fromkeys(("load_model", "open_model", "save_model"), "residuum.storage"),
+    **dict.fromkeys(("load_model", "open_model", "save_model"), "residuum.models.file"),
 }
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import sys
 
-from residuum.cli import main
+from residuum.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

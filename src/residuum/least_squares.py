@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from .solvers.active_set import solve_active_set
-from .solvers.base import FloatArray, Solution
+from residuum.solvers.active_set import solve_active_set
+from residuum.solvers.base import FloatArray, Solution
 
 __all__ = ["lasso", "nnls"]
 

@@ -26,13 +26,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
-from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.errors import UsageError
+from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.experiments.illustration import illustrate
-from residuum.experiments.run_folder import CELLS, RESULTS, to_json, write_atomic
+from residuum.experiments.run_folder import CELLS, RESULTS
 from residuum.experiments.summary import summarise
-from residuum.modelling.recipe import LearnedSteps, Recipe, feature_steps, fold_features, group_folds
+from residuum.models.recipe import LearnedSteps, Recipe, feature_steps, fold_features, group_folds
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+from residuum.system.files import write_text
+from residuum.system.json_text import to_json
 
 FORMAT = "residuum comparison 1"
 
@@ -330,11 +332,11 @@ def run(
                     warm_up(method, data, parts, seed=settings.seed)
                     warm.add(method)
                 cell = measure(method, data, parts, trial=trial, seed=settings.seed, select=settings.select)
-                write_atomic(path, to_json(vars(cell)))
+                write_text(path, to_json(vars(cell)))
             cells.append(cell)
     on_step("", settings.trials, len(cells))
     text = to_json(_assemble(settings, data, trials, cells, machine))
-    write_atomic(folder / RESULTS, text)
+    write_text(folder / RESULTS, text)
     shutil.rmtree(folder / CELLS)  # results.json now holds every cell
     return json.loads(text)
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.base import dense
-from residuum.classifiers import CRC, NRC, SRC
 from residuum.dictionary import unit_rows
+from residuum.estimators.base import dense
+from residuum.estimators.classifiers import CRC, NRC, SRC
 from residuum.problem import CodingProblem
 from residuum.solvers import ADMM
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from residuum.experiments.plots import coefficient_figure, convergence_figure, query_picture
-from residuum.experiments.table import Table, html_table
-from residuum.page import page
+from residuum.reports.page import page
+from residuum.reports.plots import coefficient_figure, convergence_figure, query_picture
+from residuum.reports.table import Table, html_table
 
 
 def report_page(results: dict[str, Any], table: Table) -> str:

@@ -3,69 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
-import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from residuum.errors import UsageError
+from residuum.system.files import write_text
+from residuum.system.json_text import plain, to_json
 
 SETTINGS = "settings.json"
 RESULTS = "results.json"
 CELLS = "cells"
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Write a file so that a reader or an interruption finds the old one or the new one, never a part."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files that only their owner can read; a result is an ordinary file.
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def to_json(value: Any) -> str:
-    """JSON with one line per scalar or list of scalars: readable, yet long lists do not sprawl."""
-    return _pretty(plain(value), "") + "\n"
-
-
-def plain(value: Any) -> Any:
-    """The same value in the types of JSON; nan and inf become null."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):  # arrays and scalars of numpy
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no nan and no inf
-    return value
-
-
-def _pretty(value: Any, indent: str) -> str:
-    inner = indent + "  "
-    if isinstance(value, dict) and value:
-        lines = [f"{inner}{json.dumps(key)}: {_pretty(item, inner)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        return "[\n" + ",\n".join(inner + _pretty(item, inner) for item in value) + f"\n{indent}]"
-    return json.dumps(value, allow_nan=False)
 
 
 def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
@@ -97,7 +45,7 @@ def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
                 "Pass --out with a new folder, an empty one, or that of an earlier run."
             )
     (folder / CELLS).mkdir()
-    write_atomic(folder / SETTINGS, to_json(settings))
+    write_text(folder / SETTINGS, to_json(settings))
     return folder
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from residuum.datasets.home import data_home
 from residuum.errors import DataFormatError, DataNotFoundError
-from residuum.features._packages import package, torch
+from residuum.system.folders import data_home
+from residuum.system.packages import package, torch
 
 _VGG_PLANS = {  # channels of the convolutions, stage by stage; a stage ends in a 2 x 2 maximum
     "vgg16": ((64,) * 2, (128,) * 2, (256,) * 3, (512,) * 3, (512,) * 3),
@@ -156,8 +156,8 @@ def fetch_weights(name: str, *, progress: Any = None) -> Path:
     pathlib.Path
         The checked file.
     """
-    from residuum.datasets.base import RemoteFile
-    from residuum.datasets.download import download
+    from residuum.paper.data.base import RemoteFile
+    from residuum.system.download import download
 
     if name not in _PUBLISHED:
         raise DataNotFoundError(f"There are no published weights to fetch for {name!r}; see CNNFeatures.")

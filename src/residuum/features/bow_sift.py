@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from residuum.errors import UsageError
-from residuum.features._packages import opencv
 from residuum.features._stream import as_images, in_order, n_threads, progress_bar
 from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image
+from residuum.system.packages import opencv
 
 N_CELLS = 5
 _FIT_IMAGES = 1000

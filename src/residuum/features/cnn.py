@@ -23,9 +23,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from residuum.errors import DataError, UsageError
 from residuum.features._networks import IMAGENET, NETWORKS, checked_weights
-from residuum.features._packages import torch as load_torch
 from residuum.features._stream import as_images, in_order, n_threads, progress_bar
 from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image, resize
+from residuum.system.packages import torch as load_torch
 
 _WHOLE_SIDE = 512
 _LONGEST = 4  # sides; what lies beyond this multiple of the shorter side is cut off

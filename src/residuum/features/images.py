@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.features._packages import pillow
+from residuum.system.packages import pillow
 
 Pixels = npt.NDArray[np.uint8]
 ImageSource = str | os.PathLike[str] | npt.NDArray[Any]

@@ -18,11 +18,11 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from residuum.base import RepresentationClassifier, decision_values, one_row
-from residuum.explanation import Explanation
+from residuum.estimators.base import RepresentationClassifier, decision_values, one_row
+from residuum.estimators.explanation import Explanation
 from residuum.selection.folds import Fold
-from residuum.solvers._threads import single_threaded_blas, thread_count
 from residuum.solvers.base import Solution
+from residuum.system.threads import single_threaded_blas, thread_count
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from residuum.base import N_JOBS, dense
-from residuum.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.estimators.base import N_JOBS, dense
+from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
 from residuum.rules import RULES, class_distances, class_energies
 from residuum.selection.base import Candidate, GridSelector

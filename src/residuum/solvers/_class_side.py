@@ -12,8 +12,8 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.solvers._change import Change
 from residuum.solvers._lifted import factored, solved
 from residuum.solvers._state import State
-from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers._updated import UpdatedInverse, Weights, counted, lifted, stored
+from residuum.system.threads import single_threaded_blas
 
 MAX_JOINED = 32  # atoms that join a class before it is factored by itself
 

@@ -27,13 +27,14 @@ import numpy as np
 import scipy.linalg  # noqa: F401  loads the BLAS that compiled np.dot calls, so that its threads can be limited
 import scipy.sparse as sp
 
+from residuum.system.threads import run_chunks, thread_count
+
 from . import _active_set_rounds as rounds
 from ._active_set_careful import finish_carefully
 from ._active_set_rounds import DONE, GROW, ONE_ROUND, RUNNING, STUCK, TO_THE_END, WARM
 from ._active_set_single import pivot_singly
 from ._change import Change
 from ._room import Places, Room, Roomy, from_arrivals, places_after, spare
-from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram that is built unasked

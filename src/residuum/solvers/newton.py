@@ -10,9 +10,10 @@ import numpy.typing as npt
 from scipy.linalg import eigh, qr
 from sklearn.exceptions import ConvergenceWarning
 
+from residuum.system.threads import run_chunks, thread_count
+
 from ._newton_block import Prepared, certify, solve_block
 from ._room import Room
-from ._threads import run_chunks, thread_count
 from .base import FloatArray, Solution
 
 _BLOCK_ENTRIES = 2_000_000  # codes at once in one thread: 16 MB, and about ten arrays of that size

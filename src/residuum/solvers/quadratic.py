@@ -11,8 +11,8 @@ from residuum.solvers._change import Change
 from residuum.solvers._class_side import ClassSide
 from residuum.solvers._lifted import factored, solved
 from residuum.solvers._state import State, check_arrays
-from residuum.solvers._threads import single_threaded_blas
 from residuum.solvers._updated import AtomSide, FeatureSide, UpdatedInverse, Weights
+from residuum.system.threads import single_threaded_blas
 
 
 class QuadraticInverse:

@@ -1,0 +1,233 @@
+"""``residuum data``: what data sets there are, where they are, and how to get them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+# Data sets are imported inside the commands: `residuum --help` must not wait for them.
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _home_option(function: F) -> F:
+    return click.option(
+        "--data",
+        "data",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Data home. Default: $RESIDUUM_DATA, else the cache folder of the platform.",
+    )(function)
+
+
+def _json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")(function)
+
+
+def _subset_option(function: F) -> F:
+    return click.option(
+        "--subset", is_flag=True, help="Accept a part of a set of photographs, such as CUB's first classes."
+    )(function)
+
+
+def _checked_names(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Reject unknown names as wrong usage (exit code 2); none given means all."""
+    from residuum.paper.data import DATASETS
+
+    for name in (value,) if isinstance(value, str) else value or ():
+        if name not in DATASETS:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(DATASETS)}.", context, parameter)
+    return value
+
+
+def _names_argument(function: F) -> F:
+    return click.argument("names", metavar="[NAME]...", nargs=-1, callback=_checked_names)(function)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes else "-"
+
+
+@click.group(name="data")
+def data() -> None:
+    """List, fetch, import and verify data sets. Nothing is downloaded unless you fetch it."""
+
+
+@data.command("list")
+@_json_option
+def list_command(as_json: bool) -> None:
+    """Say which data sets are known, how to get them, and under which licence."""
+    from residuum.paper.data import DATASETS
+
+    rows = [
+        {
+            "name": dataset.name,
+            "title": dataset.title,
+            "access": dataset.access,
+            "licence": dataset.licence,
+            "citation": dataset.citation,
+            "layouts": [source.layout for source in dataset.sources],
+        }
+        for dataset in DATASETS.values()
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        click.echo(f"{row['name']:<16} {row['access']:<13} {row['title']}")
+        click.echo(f"{'':<16} licence: {row['licence']}")
+
+
+@data.command("status")
+@_names_argument
+@_home_option
+@_subset_option
+@_json_option
+def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
+    """Say which data sets are in the data home (exit code 3 if a named one is not)."""
+    from residuum.paper.data import DATASETS, data_home
+    from residuum.paper.data.store import status
+
+    home = data_home(data)
+    rows = [status(DATASETS[name], home, subset=subset) for name in names or DATASETS]
+    if as_json:
+        _print_json({"home": str(home), "datasets": rows})
+    else:
+        click.echo(f"data home: {home}")
+        for row in rows:
+            state = "present" if row["present"] else "missing"
+            click.echo(f"{row['name']:<16} {state:<8} {_size(row['bytes']):>10}  {', '.join(row['kinds'])}")
+            for path in row["paths"]:
+                click.echo(f"{'':<16} {path}")
+    if names and not all(row["present"] for row in rows):
+        click.get_current_context().exit(3)
+
+
+@data.command("fetch")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, callback=_checked_names)
+@_home_option
+@click.option("--mirror", help="Address of a folder with the files, tried first.")
+@click.option("--force", is_flag=True, help="Download even if there is a copy.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def fetch_command(
+    names: tuple[str, ...], data: Path | None, mirror: str | None, force: bool, quiet: bool
+) -> None:
+    """Download data sets from their owners or mirrors, check them, and put them into the data home."""
+    from residuum.paper.data import DATASETS, data_home
+    from residuum.paper.data.store import fetch
+
+    if mirror is not None and not mirror.startswith(("http://", "https://")):
+        raise click.BadParameter(
+            f"must begin with http:// or https://, got {mirror!r}.", param_hint="--mirror"
+        )
+    home = data_home(data)
+    for name in names:
+        with _progress(quiet) as report:
+            samples = fetch(DATASETS[name], home, mirror=mirror, force=force, progress=report)
+        click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, {samples.source}")
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """A bar per file on stderr; stdout is for results."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield report
+
+
+@data.command("import")
+@click.argument("name", metavar="NAME", callback=_checked_names)
+@click.argument("path", type=click.Path(path_type=Path))
+@_home_option
+@click.option("--force", is_flag=True, help="Replace what is there under the same name.")
+def import_command(name: str, path: Path, data: Path | None, force: bool) -> None:
+    """Copy your own file or folder into the data home, after reading it in full."""
+    from residuum.paper.data import DATASETS, data_home
+    from residuum.paper.data.importing import import_copy
+
+    home = data_home(data)
+    samples = import_copy(DATASETS[name], path, home, force=force)
+    click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, in {home / name}")
+    for note in samples.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@data.command("verify")
+@_names_argument
+@_home_option
+@_subset_option
+@_json_option
+def verify_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
+    """Check checksums and counts of the data sets that are there (exit code 3 if one is not right)."""
+    from residuum.errors import DataError
+    from residuum.paper.data import DATASETS, data_home
+    from residuum.paper.data.store import status, verify
+
+    home = data_home(data)
+    chosen = names or [name for name in DATASETS if status(DATASETS[name], home, subset=subset)["present"]]
+    reports: list[dict[str, Any]] = []
+    for name in chosen:
+        try:
+            reports.append({**verify(DATASETS[name], home, subset=subset), "ok": True})
+        except DataError as error:
+            reports.append({"name": name, "ok": False, "error": str(error)})
+    if as_json:
+        _print_json(reports)
+    else:
+        for report in reports:
+            if not report["ok"]:
+                click.echo(f"{report['name']}: FAILED: {report['error']}")
+            for copy in report.get("copies", ()):
+                kind = copy["image_shape"] and "samples of " + "x".join(map(str, copy["image_shape"]))
+                hashes = f", checksums of {', '.join(copy['checksums'])}" if copy["checksums"] else ""
+                click.echo(
+                    f"{report['name']}: ok, {copy['samples']} {kind or 'photographs'}, "
+                    f"{copy['classes']} classes{hashes}, {copy['source']}"
+                )
+    if not all(report["ok"] for report in reports):
+        click.get_current_context().exit(3)
+
+
+@data.command("path")
+@click.argument("name", metavar="[NAME]", required=False, callback=_checked_names)
+@_home_option
+def path_command(name: str | None, data: Path | None) -> None:
+    """Print the data home, or where the copy of one data set is."""
+    from residuum.errors import DataNotFoundError
+    from residuum.paper.data import DATASETS, data_home
+    from residuum.paper.data.store import locate, missing_text
+
+    home = data_home(data)
+    if name is None:
+        click.echo(str(home))
+        return
+    dataset = DATASETS[name]
+    found = locate(dataset, home)
+    if found is None:
+        raise DataNotFoundError(missing_text(dataset, home, dataset.image_shape))
+    if dataset.access == "bundled":
+        click.echo("bundled with scikit-learn")
+        return
+    for path in found.paths:
+        click.echo(str(path))

@@ -1,1 +1,0 @@
-"""The sub-commands of ``residuum``, one file each; the dict COMMANDS in residuum.cli names them."""

@@ -1,0 +1,477 @@
+"""NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC: each states its problem, its solver and its rule.
+
+All of them have the fitted attributes ``classes_`` (labels in sorted order), ``dictionary_`` (the unit-norm
+atoms), ``solver_`` (prepared for the dictionary) and ``n_features_in_``.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.estimators.base import (
+    AT_LEAST_ONE,
+    N_JOBS,
+    NON_NEGATIVE,
+    POSITIVE,
+    RULE,
+    RepresentationClassifier,
+    Solver,
+)
+from residuum.estimators.confidence import CONSTRAINTS
+from residuum.problem import CodingProblem
+from residuum.rules import class_distances, class_energies
+from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
+
+
+class NSC(RepresentationClassifier):
+    """``min_c sum_k ||y - X_k c_k||^2 + l2*||c||^2``: nearest subspace classifier.
+
+    Every class codes the query on its own; the class whose span comes closest wins.
+
+    Parameters
+    ----------
+    l2 : float, default=1e-4
+        Ridge that keeps the least squares of a class well posed.
+    rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
+        How the code becomes one score per class.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import NSC
+    >>> NSC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _classes_span_the_plane = True
+    _shrinking_residuals = True  # a class of as many samples as features spans everything
+    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE], "rule": [RULE]}
+
+    def __init__(
+        self,
+        *,
+        l2: float = 1e-4,
+        rule: str = "residual",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.l2 = l2
+        self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        return ClosedForm(CodingProblem(shared=0, classwise=1, l2=self.l2), dictionary)
+
+
+class SRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + l1*||c||_1``: sparse representation classifier (Wright et al. 2009).
+
+    Parameters
+    ----------
+    l1 : float, default=0.01
+        Weight of the 1-norm. The code is zero from ``2*max|X'y|`` on, at most 2.
+    rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
+        How the code becomes one score per class.
+    positive : bool, default=False
+        Whether only non-negative coefficients are allowed.
+    tol : float, default=1e-10
+        Largest violation of the optimality conditions.
+    n_jobs : int or None, default=None
+        Threads; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import SRC
+    >>> SRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _classes_span_the_plane = True
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "l1": [POSITIVE],
+        "rule": [RULE],
+        "positive": ["boolean"],
+        "tol": [POSITIVE],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(
+        self,
+        *,
+        l1: float = 0.01,
+        rule: str = "residual",
+        positive: bool = False,
+        tol: float = 1e-10,
+        n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.l1 = l1
+        self.rule = rule
+        self.positive = positive
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        problem = CodingProblem(l1=self.l1, neg_weight=math.inf if self.positive else 0.0)
+        return ActiveSet(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
+
+
+class CRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + l2*||c||^2``: collaborative representation classifier (Zhang et al. 2011).
+
+    Parameters
+    ----------
+    l2 : float or None, default=None
+        Ridge; None is ``0.001 * n_atoms / 700``, as CRC's authors set it.
+    rule : {"scaled_residual", "residual", "reconstruction"}, default="scaled_residual"
+        How the code becomes one score per class. The default is the rule of CRC's own paper; "residual" is
+        the rule of Xu et al. (2019).
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import CRC
+    >>> CRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _classes_span_the_plane = True
+    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE, None], "rule": [RULE]}
+
+    def __init__(
+        self,
+        *,
+        l2: float | None = None,
+        rule: str = "scaled_residual",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.l2 = l2
+        self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
+
+
+class CROC(RepresentationClassifier):
+    """``((1 - weight)*||y - P_k y||^2 + weight*||y - X_k c_k||^2) / ||c_k||^2`` with CRC's code c.
+
+    Collaborative representation optimised classifier (Chi and Porikli 2014): between nearest subspace
+    (weight 0) and collaborative representation (weight 1). ``P_k y`` is the ridge fit of class k alone.
+
+    Parameters
+    ----------
+    weight : float in [0, 1], default=0.5
+        Share of the collaborative residual.
+    l2 : float or None, default=None
+        Ridge of the collaborative code; None is ``0.001 * n_atoms / 700``.
+    subspace_l2 : float, default=1e-4
+        Ridge of the projections P_k.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import CROC
+    >>> CROC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _classes_span_the_plane = True
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "weight": [Interval(Real, 0, 1, closed="both")],
+        "l2": [POSITIVE, None],
+        "subspace_l2": [POSITIVE],
+    }
+    _solver_names = ("solver_", "subspace_solver_")
+
+    def __init__(
+        self,
+        *,
+        weight: float = 0.5,
+        l2: float | None = None,
+        subspace_l2: float = 1e-4,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.weight = weight
+        self.l2 = l2
+        self.subspace_l2 = subspace_l2
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        alone = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
+        self.subspace_solver_ = ClosedForm(alone, dictionary)
+        return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
+
+    def _class_scores(self, queries: FloatArray, codes: Any) -> FloatArray:
+        own_codes = self.subspace_solver_.solve(queries, certify=False).codes
+        alone = class_distances(self.dictionary_, queries, own_codes)
+        together = class_distances(self.dictionary_, queries, codes)
+        mixture = (1 - self.weight) * alone**2 + self.weight * together**2
+        energies = class_energies(self.dictionary_, codes)
+        return np.divide(mixture, energies, out=np.full_like(mixture, np.inf), where=energies > 0)
+
+
+class ProCRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + l2*||c||^2 + gamma/K * sum_k ||Xc - X_k c_k||^2`` (Cai et al. 2016).
+
+    Probabilistic collaborative representation classifier: the K classes should each explain the common
+    reconstruction.
+
+    Parameters
+    ----------
+    gamma : float, default=0.01
+        Weight of the agreement between the classes.
+    l2 : float, default=0.01
+        Ridge.
+    per_class : bool, default=True
+        Whether gamma is divided by the number of classes K, as ProCRC's paper writes it. Its authors' code
+        does not divide: False reads gamma as that code does.
+    rule : {"reconstruction", "residual", "scaled_residual"}, default="reconstruction"
+        How the code becomes one score per class.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import ProCRC
+    >>> ProCRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _classes_span_the_plane = True
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "gamma": [NON_NEGATIVE],
+        "l2": [POSITIVE],
+        "per_class": ["boolean"],
+        "rule": [RULE],
+    }
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.01,
+        l2: float = 0.01,
+        per_class: bool = True,
+        rule: str = "reconstruction",
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.gamma = gamma
+        self.l2 = l2
+        self.per_class = per_class
+        self.rule = rule
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def problem(self, n_classes: int) -> CodingProblem:
+        """``sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2`` put into the common form."""
+        gamma = self.gamma / n_classes if self.per_class else self.gamma
+        return CodingProblem(shared=1 + gamma * (n_classes - 2), classwise=gamma, l2=self.l2)
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        return ClosedForm(self.problem(dictionary.n_classes), dictionary)
+
+
+class NRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2  s.t.  c >= 0``: non-negative representation classifier (Xu et al. 2019).
+
+    As published, the code is not the minimiser but the result of five steps of ADMM from zero, somewhere
+    between a collaborative and a non-negative code.
+
+    .. warning::
+        With few steps, a small rho and many more atoms than features the code overshoots (``Xc`` lies far
+        from ``y``), and the plain residual can then fail badly. ``solve(X)`` reports violation and gap;
+        where they are large, raise rho, use ``rule="reconstruction"``, or prefer `SoftNRC`.
+
+    Parameters
+    ----------
+    solver : {"admm", "exact"}, default="admm"
+        "admm" is Algorithm 2 of the paper; "exact" finds the minimiser, with a certificate.
+    rho : float, default=1.0
+        Penalty parameter of ADMM.
+    max_iter : int, default=5
+        Steps of ADMM.
+    tol : float or None, default=None
+        For ADMM, None makes exactly max_iter steps, as published; a number stops each query once the paper's
+        three convergence conditions hold to tol, and then max_iter is the most steps allowed. For the exact
+        solver, the largest KKT violation; None is 1e-10.
+    rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
+        How the code becomes one score per class.
+    n_jobs : int or None, default=None
+        Threads of the exact solver; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import NRC
+    >>> NRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "solver": [StrOptions({"admm", "exact"})],
+        "rho": [POSITIVE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [POSITIVE, None],
+        "rule": [RULE],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(
+        self,
+        *,
+        solver: str = "admm",
+        rho: float = 1.0,
+        max_iter: int = 5,
+        tol: float | None = None,
+        rule: str = "residual",
+        n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.solver = solver
+        self.rho = rho
+        self.max_iter = max_iter
+        self.tol = tol
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        self.n_iter_ = self.max_iter
+        problem = CodingProblem(neg_weight=math.inf)
+        if self.solver == "exact":
+            return ActiveSet(problem, dictionary, tol=self.tol or 1e-10, n_jobs=self.n_jobs)
+        return ADMM(problem, dictionary, rho=self.rho, max_iter=self.max_iter, tol=self.tol)
+
+
+class SoftNRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + l2*||c||^2 + neg_weight*||min(c, 0)||^2``, solved to its optimum.
+
+    The continuum from collaborative (``neg_weight=0``, CRC) to non-negative representation
+    (``neg_weight=inf``, the exact NRC with a ridge). Negative coefficients are allowed at a price.
+
+    Parameters
+    ----------
+    l2 : float, default=0.01
+        Ridge.
+    neg_weight : float, default=1.0
+        Extra price of negative coefficients, from 0 to inf.
+    rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
+        How the code becomes one score per class.
+    tol : float, default=1e-10
+        Largest relative duality gap of a code; float32 data reaches 1e-6.
+    n_jobs : int or None, default=None
+        Threads; None follows joblib's configuration and OMP_NUM_THREADS.
+    probability : bool, default=False
+        Whether `fit` also calibrates `predict_proba` by cross-validation.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is.
+
+    Examples
+    --------
+    >>> from residuum import SoftNRC
+    >>> SoftNRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"]).predict([[5, 1, 1]])
+    array(['a'], dtype='<U1')
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "l2": [POSITIVE],
+        "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
+        "rule": [RULE],
+        "tol": [POSITIVE],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(
+        self,
+        *,
+        l2: float = 0.01,
+        neg_weight: float = 1.0,
+        rule: str = "residual",
+        tol: float = 1e-10,
+        n_jobs: int | None = None,
+        probability: bool = False,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.l2 = l2
+        self.neg_weight = neg_weight
+        self.rule = rule
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    def _make_solver(self, dictionary: Dictionary) -> Solver:
+        problem = CodingProblem(l2=self.l2, neg_weight=self.neg_weight)
+        return soft_solver(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
+
+
+def _ridge(l2: float | None, dictionary: Dictionary) -> float:
+    return 0.001 * dictionary.n_atoms / 700 if l2 is None else l2

@@ -1,0 +1,1 @@
+"""Why a query got its label: as data, as text, as a page."""

@@ -1,0 +1,182 @@
+"""One row of new data explained by a saved model: numbers, names, and pictures where there are any."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from residuum.dictionary import FloatArray, unit_rows
+from residuum.errors import UsageError
+from residuum.estimators.explanation import Explanation, class_reconstructions
+from residuum.inputs import OwnData
+from residuum.models.file import SavedModel
+from residuum.reports.png import Pixels, to_pixels
+
+# Reconstructions are drawn for this many classes, the nearest ones.
+DRAWN = 20
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An explanation with what a page can show beside it.
+
+    Attributes
+    ----------
+    explanation : Explanation
+        With the names of the training samples where the model knows them.
+    query_image, atom_images : ndarray of uint8 or None
+        Pictures of the query, and of all training samples.
+    class_images : dict or None
+        Label -> picture of the part of that class in the reconstruction.
+    notes : tuple of str
+        What could not be shown, and what a solver warned of.
+    """
+
+    explanation: Explanation
+    query_image: Pixels | None = None
+    atom_images: Pixels | None = None
+    class_images: dict[Any, Pixels] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def find_row(data: OwnData, row: str) -> int:
+    """Index of the row of this name or, where names are not numbers themselves, of this number from 0."""
+    names = [str(name) for name in data.names.tolist()]
+    hits = [i for i, name in enumerate(names) if name == row]
+    if len(hits) == 1:
+        return hits[0]
+    if len(hits) > 1:
+        raise UsageError(
+            f"--row {row!r} is the name of {len(hits)} rows of {data.source}. Give its number, from 0 to "
+            f"{len(data) - 1}, or make the names differ."
+        )
+    if row.isdecimal() and not all(name.isdecimal() for name in names) and int(row) < len(names):
+        return int(row)
+    known = f"{names[0]!r}" if len(names) == 1 else f"{names[0]!r} to {names[-1]!r}"
+    raise UsageError(
+        f"--row must be a row of {data.source}: it has {len(names)}, by name {known}, or by number 0 to "
+        f"{len(names) - 1}. Got {row!r} instead."
+    )
+
+
+def explain_row(
+    model: SavedModel, estimator: Any, data: OwnData, row: int, *, max_atoms: int | None
+) -> Explained:
+    """Explain one row.
+
+    Parameters
+    ----------
+    model : SavedModel
+        For the names and thumbnails of its training samples.
+    estimator : classifier or Pipeline
+        What takes the features of `data`.
+    data : OwnData
+        With `features`.
+    row : int
+        Which sample.
+    max_atoms : int or None
+        How many training samples to list.
+    """
+    assert data.features is not None
+    raw = np.asarray(data.features[row : row + 1])  # its own type, as predict would take it
+    steps, classifier = _split(estimator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        inputs = [raw]
+        for step in steps:
+            inputs.append(np.asarray(step.transform(inputs[-1])))
+        explanation = classifier.explain(inputs[-1], max_atoms=max_atoms)
+    notes = [str(warning.message) for warning in caught]
+    dictionary = classifier.dictionary_
+    names = model.about.get("samples")
+    if isinstance(names, list) and len(names) > int(dictionary.samples.max()):
+        explanation = explanation.named(names)
+    thumbnails = model.images
+    if thumbnails is not None and len(thumbnails) <= int(dictionary.samples.max()):
+        thumbnails = None  # samples enrolled since then have no picture
+        notes.append("The pictures in the model are of other training samples, so none is shown.")
+    query, parts = None, None
+    if data.image_shape is not None:
+        low, high = _range(data.features)
+        shape = data.image_shape
+        query = to_pixels(raw, shape, low=low, high=high)
+        rebuilt = _raw_parts(classifier, steps, inputs, notes)
+        if rebuilt is not None:
+            nearest = [part.label for part in explanation.classes[:DRAWN]]
+            index = {label: k for k, label in enumerate(classifier.classes_.tolist())}
+            parts = {k: to_pixels(rebuilt[index[k]], shape, low=low, high=high) for k in nearest}
+    elif data.paths is not None:
+        from residuum.features.images import read_image
+
+        query = read_image(data.paths[row], max_side=160, min_side=1)
+        notes.append("The features of an image file cannot be turned back into pixels: no part is drawn.")
+    return Explained(explanation, query, thumbnails, parts, tuple(notes))
+
+
+def _split(estimator: Any) -> tuple[list[Any], Any]:
+    """The transformers and the classifier."""
+    if not isinstance(estimator, Pipeline):
+        return [], estimator
+    steps = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
+    return steps, estimator.steps[-1][1]
+
+
+def _range(values: Any) -> tuple[float, float]:
+    """Black and white: those of a byte, or the smallest and the largest value there is."""
+    if np.asarray(values).dtype == np.uint8:
+        return 0.0, 255.0
+    return float(np.min(values)), float(np.max(values))
+
+
+def _raw_parts(
+    classifier: Any, steps: list[Any], inputs: list[FloatArray], notes: list[str]
+) -> FloatArray | None:
+    """``||y|| X_k c_k`` in the space of the raw query, (n_classes, n_raw); None where a step has no inverse.
+
+    ``inputs[i]`` is what step i was given for the query; the last one is what the classifier was given.
+    """
+    odd = [type(step).__name__ for step in steps if type(step).__name__ not in INVERSES]
+    if odd:
+        notes.append(f"{odd[0]} cannot be turned back into pixels, so the part of a class is not drawn.")
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told already when the query was explained
+        codes = classifier.encode(inputs[-1])
+    _, scale, norm = unit_rows(inputs[-1])
+    parts = class_reconstructions(classifier.dictionary_, codes) * float(scale[0] * norm[0])
+    for step, given in zip(reversed(steps), reversed(inputs[:-1]), strict=True):
+        parts = INVERSES[type(step).__name__](step, given, parts)
+    if any(type(step).__name__ in ("StandardScaler", "MinMaxScaler", "PCA") for step in steps):
+        notes.append("The part of a class is drawn on top of the mean or minimum that the features lack.")
+    return parts if math.isfinite(float(np.abs(parts).max(initial=0))) else None
+
+
+def _undo_eigenfaces(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
+    """``||V'x|| * V z (+ mean)``: back into the span of the eigenfaces, in the units of the query."""
+    mean = step.mean_ if step.center else 0.0
+    size = float(np.linalg.norm((given - mean) @ step.components_.T)) if step.normalize else 1.0
+    return size * (parts @ step.components_) + mean
+
+
+def _undo_normalizer(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
+    order = {"l1": 1, "l2": 2, "max": np.inf}[step.norm]
+    return parts * float(np.linalg.norm(given[0], order))
+
+
+def _undo_by_itself(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
+    return step.inverse_transform(parts)
+
+
+INVERSES: dict[str, Callable[[Any, FloatArray, FloatArray], FloatArray]] = {
+    "EigenfacePCA": _undo_eigenfaces,
+    "Normalizer": _undo_normalizer,
+    "StandardScaler": _undo_by_itself,
+    "MinMaxScaler": _undo_by_itself,
+    "PCA": _undo_by_itself,
+}

@@ -1,0 +1,146 @@
+"""From image files to features, and to the thumbnails that a model file keeps."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.errors import DataError, UsageError
+from residuum.features.folder import extract_folder, load_features
+from residuum.features.images import ImageError, image_header, read_image, resize
+from residuum.inputs.data import OwnData
+
+Progress = Callable[[int, int], None]
+Pixels = npt.NDArray[np.uint8]
+
+THUMBNAIL_BYTES = 32 * 2**20  # of all thumbnails of a model together
+_SIDES = (64, 48, 32, 24)
+_LARGEST_PIXELS = 128
+_FIT_IMAGES = 1000
+
+
+def fit_extractor(extractor: Any, paths: Sequence[Path]) -> Any:
+    """Fit an extractor to at most 1,000 of these images, passing over files that cannot be read."""
+    chosen = []
+    for i in np.random.default_rng(0).permutation(len(paths)):
+        try:
+            getattr(extractor, "read", read_image)(paths[i])
+        except ImageError:
+            continue
+        chosen.append(paths[i])
+        if len(chosen) == _FIT_IMAGES:
+            break
+    if not chosen:
+        raise DataError("None of the training files is a usable image.")
+    return extractor.fit(sorted(chosen))
+
+
+def extracted(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
+    """The images of a folder with their features; files that are no usable images are left out and noted.
+
+    An extractor that is not fitted is fitted to the images of the folder. What is computed is kept in the
+    cache of `residuum.features`.
+    """
+    with tempfile.TemporaryDirectory(prefix="residuum-") as scratch:
+        out = Path(scratch) / "features.npz"
+        extract_folder(data.source, extractor, out=out, progress=progress)
+        found = load_features(out)
+    return _kept(data, found.paths.tolist(), found.X, [(str(p), str(r)) for p, r in found.skipped])
+
+
+def _kept(data: OwnData, names: list[str], features: Any, skipped: list[tuple[str, str]]) -> OwnData:
+    row = {name: i for i, name in enumerate(names)}
+    kept = [i for i, name in enumerate(data.names.tolist()) if name in row]
+    order = [row[data.names[i]] for i in kept]
+    listed = dict(skipped)
+    mine = [name for name in data.names.tolist() if name in listed]
+    notes = [f"skipped {name!a}: {listed[name]}" for name in mine[:10]]
+    notes += [f"skipped {len(mine) - 10} more files"] if len(mine) > 10 else []
+    if not kept:
+        raise DataError(f"{data.source} holds no usable image. {'; '.join(notes[:3])}.")
+    return replace(data.rows(kept), features=features[order]).noted(*notes)
+
+
+def pixel_shape(data: OwnData) -> tuple[int, int]:
+    """The size that all images of a folder share, if it is small enough to be used as it is."""
+    assert data.paths is not None
+    sizes: set[tuple[int, int]] = set()
+    for path in data.paths:
+        try:
+            width, height = image_header(path)
+        except ImageError:
+            continue
+        sizes.add((height, width))
+        if len(sizes) > 1:
+            break
+    if len(sizes) == 1 and max(next(iter(sizes))) <= _LARGEST_PIXELS:
+        return next(iter(sizes))
+    raise UsageError(
+        f"The images of {data.source} are of several sizes or larger than {_LARGEST_PIXELS} pixels: say "
+        "--image-shape HEIGHTxWIDTH for features of plain pixels."
+    )
+
+
+def with_pixels(data: OwnData, shape: tuple[int, int]) -> OwnData:
+    """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255."""
+    assert data.paths is not None
+    rows, names, skipped = [], [], []
+    for name, path in zip(data.names.tolist(), data.paths, strict=True):
+        try:
+            grey = read_image(path, mode="grey", min_side=1)
+        except ImageError as error:
+            skipped.append((name, error.reason))
+            continue
+        rows.append(resize(grey, shape).ravel())
+        names.append(name)
+    features = np.stack(rows) if rows else np.empty((0, math.prod(shape)), dtype=np.uint8)
+    return replace(_kept(data, names, features, skipped), image_shape=shape)
+
+
+def thumbnails(data: OwnData) -> Pixels | None:
+    """Small pictures of the samples, (n, h, w) or (n, h, w, 3); None without any, or with too many."""
+    if data.image_shape is not None and data.features is not None:
+        return _from_rows(data)
+    if data.paths is None:
+        return None
+    side = next((s for s in _SIDES if len(data) * s * s * 3 <= THUMBNAIL_BYTES), None)
+    if side is None:
+        return None
+    pictures = np.full((len(data), side, side, 3), 255, dtype=np.uint8)
+    for frame, path in zip(pictures, data.paths, strict=True):
+        small = read_image(path, max_side=side, min_side=1)
+        top, left = (side - small.shape[0]) // 2, (side - small.shape[1]) // 2
+        frame[top : top + small.shape[0], left : left + small.shape[1]] = small
+    return pictures
+
+
+def _from_rows(data: OwnData) -> Pixels | None:
+    assert data.features is not None
+    assert data.image_shape is not None
+    if data.features.size > THUMBNAIL_BYTES or max(data.image_shape) > 2 * _SIDES[0]:
+        return None
+    values = data.features.reshape(len(data), *data.image_shape)
+    if values.dtype == np.uint8:
+        return values.astype(np.uint8)
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) * (255 / (high - low) if high > low else 0)
+    return np.rint(scaled).astype(np.uint8)
+
+
+def guess_image_shape(data: OwnData) -> tuple[int, int] | None:
+    """A square, where rows are whole numbers from 0 to 255, as many as a square has: pixels in a table."""
+    if data.features is None or data.image_shape is not None:
+        return None
+    side = math.isqrt(data.features.shape[1])
+    if side * side != data.features.shape[1] or side < 8:
+        return None
+    some = np.asarray(data.features[:1000])
+    pixels = bool(some.min() >= 0 and some.max() <= 255 and (some == np.floor(some)).all())
+    return (side, side) if pixels else None

@@ -1,0 +1,110 @@
+"""Training and held-out samples: by a split that the data bring, by size, or by groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.errors import DataFormatError, UsageError
+from residuum.inputs.data import TEST, TRAIN, Array, OwnData
+
+Index = npt.NDArray[np.intp]
+_WHERE_LABELS = {
+    "table": "Name their column with --label.",
+    "array": "Call their array y, name it with --label, or give their file with --labels beside a .npy file.",
+    "images": "Put the images into one sub-folder per class.",
+}
+
+
+def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) -> tuple[Index, Index]:
+    """Indices of the training samples and of those held out, which may be none.
+
+    Parameters
+    ----------
+    data : OwnData
+        With labels. Its own split goes first.
+    test_size : float or None, default=None
+        Share of every class that is held out: at least one sample, and at least one stays for training. With
+        groups, about this share of the samples, and no group on both sides. None holds nothing out.
+    seed : int, default=0
+        Seed of the random choice.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Sorted.
+    """
+    if data.labels is None:
+        raise DataFormatError(
+            f"{data.source} has no labels: there is nothing to learn from. {_WHERE_LABELS[data.kind]}"
+        )
+    if data.split is not None:
+        if test_size is not None:
+            raise UsageError(f"{data.source} brings its own split: leave --test-size out.")
+        train, test = np.flatnonzero(data.split == TRAIN), np.flatnonzero(data.split == TEST)
+        if not len(train):
+            raise DataFormatError(f"{data.source}: the split leaves no training samples.")
+    elif test_size is None:
+        return np.arange(len(data)), np.arange(0)
+    elif not 0 < test_size < 1:
+        raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
+    elif seed < 0:
+        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
+    elif data.groups is not None:
+        train, test = _by_groups(data.labels, data.groups, test_size, seed)
+    else:
+        train, test = _stratified(data.labels, test_size, seed)
+    _check_classes(data, train, test)
+    return train, test
+
+
+def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Index]:
+    generator = np.random.default_rng(seed)
+    chosen = []
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        n_test = min(max(1, round(test_size * len(members))), len(members) - 1)
+        chosen.append(members[:n_test])  # a class of one sample keeps it for training
+    test = np.sort(np.concatenate(chosen))
+    if not len(test):
+        raise UsageError("--test-size needs a class of at least two samples: every class has one.")
+    return np.setdiff1d(np.arange(len(labels)), test), test
+
+
+def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tuple[Index, Index]:
+    """Whole groups into the held-out part until it has its share, those that keep the classes even first.
+
+    Of twenty random orders of the groups, the one whose held-out part is closest to the share of every class
+    wins among those that leave no class without training samples.
+    """
+    classes, class_index = np.unique(labels, return_inverse=True)
+    names, group_index = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise UsageError("--groups needs at least two groups to hold some out. Got one.")
+    counts = np.zeros((len(names), len(classes)))
+    np.add.at(counts, (group_index, class_index), 1)
+    whole, generator = counts.sum(axis=0), np.random.default_rng(seed)
+    best, best_cost = np.arange(0), np.inf
+    for _ in range(20):
+        order = generator.permutation(len(names))
+        reached = np.cumsum(counts[order].sum(axis=1)) / len(labels)
+        n_held = min(int(np.abs(reached - test_size).argmin()) + 1, len(names) - 1)
+        held = counts[order[:n_held]].sum(axis=0)
+        cost = float(np.abs(held / whole - test_size).mean()) + 10.0 * np.count_nonzero(held == whole)
+        if cost < best_cost:
+            best, best_cost = order[:n_held], cost
+    test = np.flatnonzero(np.isin(group_index, best))
+    return np.setdiff1d(np.arange(len(labels)), test), test
+
+
+def _check_classes(data: OwnData, train: Index, test: Index) -> None:
+    assert data.labels is not None
+    known = set(data.labels[train].tolist())
+    lost = [label for label in dict.fromkeys(data.labels[test].tolist()) if label not in known]
+    if lost:
+        given = data.split is not None
+        otherwise = "leave that class out" if given else "use another --seed, --test-size or --groups"
+        raise DataFormatError(
+            f"{data.source}: class {lost[0]!r} has held-out samples but none to learn from. Move some to the "
+            f"training part, or {otherwise}."
+        )

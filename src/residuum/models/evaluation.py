@@ -1,0 +1,110 @@
+"""How good the answers are: accuracy, per class, confusion, calibration, rejection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from residuum.estimators.confidence import expected_calibration_error, reject_curve
+from residuum.models.predictions import Answers
+from residuum.models.queries import as_known
+
+UNKNOWN = "(not a class of the model)"
+_CURVE_POINTS = 21
+
+
+def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
+    """Figures as plain JSON.
+
+    Accuracy is the share of all samples whose winning class is the true one, before any rejection; samples
+    of classes that the model does not know count as wrong. Log-loss is the mean of ``-log p(true class)``
+    over the samples of known classes, with p no smaller than 1e-15.
+
+    Parameters
+    ----------
+    answers : Answers
+        What the model said.
+    labels : ndarray of shape (n_samples,)
+        The true labels.
+    """
+    truth, texts = as_known(labels, answers.classes)  # (n_samples,), -1 where unknown
+    position = {label: i for i, label in enumerate(answers.classes.tolist())}
+    said = np.array([position[label] for label in answers.winners.tolist()])
+    correct = said == truth
+    known = truth >= 0
+    results: dict[str, Any] = {
+        "samples": len(truth),
+        "accuracy": float(correct.mean()),
+        "unknown": int(np.count_nonzero(~known)),
+        "unknown_labels": sorted(set(texts[~known].tolist())),
+        "classes": _per_class(answers.classes, truth, said),
+        "confusion": _confusion(answers, truth, said),
+    }
+    if answers.probabilities is not None and known.any():
+        p = answers.probabilities[known]
+        own = np.maximum(p[np.arange(len(p)), truth[known]], 1e-15)
+        results["probability"] = {
+            "ece": float(expected_calibration_error(p.max(axis=1), correct[known])),
+            "log_loss": float(-np.log(own).mean()),
+        }
+    if answers.rejected is not None:
+        results["rejection"] = _rejection(answers, correct, known)
+    return results
+
+
+def _per_class(classes: Any, truth: Any, said: Any) -> list[dict[str, Any]]:
+    rows = []
+    for k, label in enumerate(classes.tolist()):
+        hits = int(np.count_nonzero((truth == k) & (said == k)))
+        given, have = int(np.count_nonzero(said == k)), int(np.count_nonzero(truth == k))
+        rows.append(
+            {
+                "label": label,
+                "precision": hits / given if given else None,
+                "recall": hits / have if have else None,
+                "samples": have,
+                "answers": given,
+            }
+        )
+    return rows
+
+
+def _confusion(answers: Answers, truth: Any, said: Any) -> dict[str, Any]:
+    """Counts with the true class down and the answer across; rejected answers have a column of their own."""
+    n = len(answers.classes)
+    columns = list(answers.classes.tolist())
+    across = said.copy()
+    if answers.rejected is not None:
+        across[answers.rejected] = n
+        columns.append("rejected")
+    rows = list(answers.classes.tolist())
+    down = truth.copy()
+    if (truth < 0).any():
+        down[truth < 0] = n
+        rows.append(UNKNOWN)
+    counts = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    np.add.at(counts, (down, across), 1)
+    return {"true": rows, "answered": columns, "counts": counts.tolist()}
+
+
+def _rejection(answers: Answers, correct: Any, known: Any) -> dict[str, Any]:
+    assert answers.rejected is not None
+    given = ~answers.rejected
+    thresholds, accept, reject = reject_curve(answers.confidence, correct, known)
+    wrong = ~(correct & known)
+    some = np.unique(np.linspace(0, len(thresholds) - 1, _CURVE_POINTS).round().astype(int))
+    return {
+        "rejected": int(np.count_nonzero(answers.rejected)),
+        "accuracy_of_given": float(correct[given].mean()) if given.any() else None,
+        "false_accept": float(given[wrong].mean()) if wrong.any() else None,
+        "false_reject": float((~given)[~wrong].mean()) if (~wrong).any() else None,
+        "curve": [
+            {"threshold": float(t), "false_accept": _number(a), "false_reject": _number(r)}
+            for t, a, r in zip(thresholds[some], accept[some], reject[some], strict=True)
+        ],
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,97 @@
+"""New data for a saved model: read as its training data were, and brought to what its estimator takes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from residuum.errors import DataFormatError, UsageError
+from residuum.inputs import Expected, OwnData, TextFormat, read_data
+from residuum.inputs.images import extracted, with_pixels
+from residuum.models.file import SavedModel
+
+EXTRACTOR = "images"  # name of the step that takes image files
+
+
+def open_queries(
+    model: SavedModel,
+    path: str | os.PathLike[str],
+    *,
+    label: str | int | None = None,
+    drop: Sequence[str] = (),
+    labels: str | os.PathLike[str] | None = None,
+    text: TextFormat | None = None,
+    split: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[OwnData, Any]:
+    """Samples whose `features` the returned estimator takes.
+
+    Parameters
+    ----------
+    model : SavedModel
+        From `residuum.open_model`.
+    path : path
+        Data of the kind the model was fitted to, with or without labels. Columns are found by name where
+        both sides have names; missing ones are an error that names them.
+    label, drop, labels, text, split
+        As in `read_data`.
+    progress : callable, optional
+        Called with the number of images done and their total.
+
+    Returns
+    -------
+    data : OwnData
+        With `features`, and with `labels` where the data have them.
+    estimator : classifier or Pipeline
+        The model without the step that read the image files, whose work is done.
+    """
+    about = model.about.get("input", {})
+    n_features = about.get("n_features")
+    if n_features is None:
+        n_features = getattr(model.estimator, "n_features_in_", None)
+    columns = about.get("columns")
+    expected = Expected(tuple(columns) if columns else None, n_features, about.get("label"))
+    data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
+    of_images = about.get("kind") == "images"
+    if of_images != (data.kind == "images"):
+        kinds = {True: "a folder of images", False: "numbers"}
+        raise UsageError(f"The model takes {kinds[of_images]}; {path} is {kinds[not of_images]}.")
+    if of_images:
+        return _images(model, about, data, progress)
+    assert data.features is not None
+    if n_features is not None and data.features.shape[1] != n_features:
+        raise DataFormatError(
+            f"{path} has {data.features.shape[1]} features for each sample, the model takes {n_features}."
+        )
+    shape = about.get("image_shape")
+    if data.image_shape is None and shape and math.prod(shape) == data.features.shape[1]:
+        data = replace(data, image_shape=tuple(shape))
+    return data, model.estimator
+
+
+def _images(
+    model: SavedModel, about: dict[str, Any], data: OwnData, progress: Callable[[int, int], None] | None
+) -> tuple[OwnData, Any]:
+    if about.get("features", {}).get("with") == "pixels":
+        height, width = about["image_shape"]
+        return with_pixels(data, (height, width)), model.estimator
+    estimator = model.estimator
+    if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
+        raise UsageError("The model was fitted to images, but holds no step that reads them.")
+    return extracted(data, estimator.steps[0][1], progress=progress), estimator[1:]
+
+
+def as_known(labels: Any, classes: Any) -> tuple[Any, Any]:
+    """Position of every label among the classes, -1 where it is none of them, and the labels as text.
+
+    Compared as text: "7" in one file is 7 in another.
+    """
+    position = {str(label): i for i, label in enumerate(classes.tolist())}
+    texts = [str(label) for label in labels.tolist()]
+    return np.array([position.get(text, -1) for text in texts]), np.array(texts)

@@ -1,0 +1,268 @@
+"""A recipe: feature steps, a classifier and how its parameters are chosen; and fitting it to samples."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
+
+from residuum.errors import DataFormatError, ResiduumError, UsageError
+from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.features.pca import EigenfacePCA
+from residuum.features.scattering import Scattering2D
+from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+
+# Name on the command line -> classifier, and the estimator that chooses its parameters.
+METHODS: dict[str, tuple[type, type]] = {
+    "nsc": (NSC, NSCCV),
+    "src": (SRC, SRCCV),
+    "crc": (CRC, CRCCV),
+    "croc": (CROC, CROCCV),
+    "procrc": (ProCRC, ProCRCCV),
+    "nrc": (NRC, NRCCV),
+    "softnrc": (SoftNRC, SoftNRCCV),
+}
+SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
+
+# Set by options of their own, or by the machinery.
+_RESERVED = {"probability", "reject_threshold", "reject_by", "cv", "scoring"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is made.
+
+    Attributes
+    ----------
+    method : str
+        A key of METHODS.
+    select : {"fixed", "cv"}
+        Parameters as given or by default, or chosen by cross-validation within the training samples. The
+        feature steps are fitted once, to all training samples, before the folds are formed.
+    settings : dict
+        Parameters of the classifier, or with "cv" of the estimator that chooses them.
+    scattering : bool
+        Whether pictures become scattering coefficients first.
+    scale : {"standard", "minmax", "unit"} or None
+        How features are scaled: to mean 0 and deviation 1, to the range 0..1, or every sample to norm 1.
+    pca : int or None
+        Number of principal directions to project onto.
+    confidence : dict
+        probability, reject_threshold and reject_by of the classifier.
+    """
+
+    method: str = "softnrc"
+    select: str = "fixed"
+    settings: dict[str, Any] = field(default_factory=dict)
+    scattering: bool = False
+    scale: str | None = None
+    pca: int | None = None
+    confidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, and how its parameters were chosen (empty where they were fixed)."""
+
+    estimator: Any
+    selection: dict[str, Any]
+
+
+def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Parameters from texts like ``l2=0.01``, checked against what the method knows."""
+    maker = METHODS[method][select == "cv"]
+    allowed = sorted(set(maker().get_params()) - _RESERVED)
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals:
+            raise UsageError(f"--set must look like {allowed[0]}=VALUE. Got {text!r}.")
+        if name not in allowed:
+            how = " with --select cv" if select == "cv" else ""
+            raise UsageError(f"--set {name!r}: {maker.__name__}{how} has {', '.join(allowed)}.")
+        if name in found:
+            raise UsageError(f"--set {name} is given twice.")
+        found[name] = _value(value.strip())
+    return found
+
+
+_WORDS = {"none": None, "true": True, "false": False, "inf": math.inf}
+
+
+def _value(text: str) -> Any:
+    """A number, a list of numbers, none, true, false, inf, or a text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if text.startswith("["):
+        return [_value(part.strip()) for part in text.strip("[]").split(",") if part.strip()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def fit_recipe(
+    recipe: Recipe,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    image_shape: tuple[int, ...] | None = None,
+    before: tuple[tuple[str, Any], ...] = (),
+) -> Fitted:
+    """Fit the feature steps one after the other, then the classifier.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What to fit.
+    X : array-like of shape (n_samples, n_features)
+        Training samples.
+    y : array-like of shape (n_samples,)
+        Labels.
+    groups : array-like of shape (n_samples,), optional
+        Samples of one group stay together in cross-validation.
+    image_shape : tuple of int, optional
+        Shape of the pictures in the rows of X, for scattering.
+    before : tuple of (name, transformer)
+        Fitted steps that made X from the raw input; they head the Pipeline.
+
+    Returns
+    -------
+    Fitted
+        The classifier alone, or a Pipeline that ends in it.
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
+    steps = feature_steps(recipe, np.shape(X), image_shape)
+    try:
+        # Scattering looks at one sample at a time; the steps behind it learn from all they are fitted to.
+        n_fixed = 1 if recipe.scattering else 0
+        for _, step in steps[:n_fixed]:
+            X = step.fit_transform(X)
+        folds = fold_features(X, [step for _, step in steps[n_fixed:]])
+        for _, step in steps[n_fixed:]:
+            X = step.fit_transform(X)
+        if not np.any(X):
+            made = f" after {type(steps[-1][1]).__name__}" if steps else ""
+            raise DataFormatError(
+                f"All {len(X)} training samples are zero{made}: their features say nothing about the classes."
+            )
+        classifier, selection = _classifier(recipe, X, y, groups, folds)
+    except ResiduumError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    every = [*before, *steps, ("classify", classifier)]
+    return Fitted(Pipeline(every) if len(every) > 1 else classifier, selection)
+
+
+def feature_steps(
+    recipe: Recipe, shape: tuple[int, ...], image_shape: tuple[int, ...] | None
+) -> list[tuple[str, Any]]:
+    """The unfitted steps between raw samples of this shape and the classifier."""
+    steps: list[tuple[str, Any]] = []
+    if recipe.scattering:
+        if image_shape is None or len(image_shape) != 2:
+            raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
+        steps.append(("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1)))
+    if recipe.scale is not None:
+        steps.append(("scale", SCALES[recipe.scale]()))
+    if recipe.pca is not None:
+        most = shape[0] - 1 if recipe.scattering else min(shape[0] - 1, shape[1])
+        if not 1 <= recipe.pca <= most:
+            raise UsageError(
+                f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
+                f"Got {recipe.pca}."
+            )
+        steps.append(("pca", EigenfacePCA(n_components=recipe.pca)))
+    return steps
+
+
+def group_folds(groups: Any) -> StratifiedGroupKFold:
+    """Up to five folds that keep the samples of a group together."""
+    count = len(np.unique(groups))
+    if count < 2:
+        raise UsageError(
+            "--select cv with --groups needs at least two groups of training samples, to hold one out. Got "
+            f"{count}: leave --groups out, or choose parameters with --set."
+        )
+    return StratifiedGroupKFold(n_splits=min(5, count))
+
+
+class LearnedSteps(TransformerMixin, BaseEstimator):
+    """Steps one after the other, for the training part of a fold.
+
+    Fewer samples than all have fewer principal directions: where there are not as many as asked for, all that
+    there are.
+    """
+
+    def __init__(self, steps: tuple[Any, ...]) -> None:
+        self.steps = steps
+
+    def fit(self, X: Any, y: Any = None) -> LearnedSteps:
+        """Fit copies of the steps."""
+        self.fitted_: list[Any] = []
+        for step in map(clone, self.steps):
+            try:
+                step.fit(X)
+            except ValueError:
+                if not isinstance(step, EigenfacePCA) or step.n_components is None:
+                    raise
+                step = clone(step).set_params(n_components=None).fit(X)
+            self.fitted_.append(step)
+            X = step.transform(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Samples through all of them."""
+        for step in self.fitted_:
+            X = step.transform(X)
+        return X
+
+
+def fold_features(samples: Any, steps: Iterable[Any]) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
+    learned = LearnedSteps(tuple(steps))
+
+    def features(train: Any, test: Any) -> tuple[Any, Any]:
+        fitted = clone(learned).fit(samples[train])
+        return fitted.transform(samples[train]), fitted.transform(samples[test])
+
+    return features
+
+
+def _classifier(
+    recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
+) -> tuple[Any, dict[str, Any]]:
+    plain, selector = METHODS[recipe.method]
+    if recipe.select == "fixed":
+        return plain(**recipe.settings, **recipe.confidence).fit(X, y), {}
+    cv = None
+    if groups is not None:
+        cv = group_folds(groups)
+    chosen = selector(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
+    selection = {
+        "estimator": type(chosen).__name__,
+        "parameters": chosen.best_params_,
+        "score": chosen.best_score_,
+        "n_splits": chosen.n_splits_,
+        "n_candidates": len(chosen.cv_results_["params"]),
+    }
+    if not recipe.confidence:
+        return chosen.best_estimator_, selection
+    return plain(**{**chosen.best_params_, **recipe.confidence}).fit(X, y), selection

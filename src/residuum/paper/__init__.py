@@ -1,0 +1,1 @@
+"""The paper's data sets, tables, protocols and reports."""

@@ -1,0 +1,223 @@
+"""Wrongly classified photographs beside the training images that explained them.
+
+For a row of Table 6: NRC with the parameters its cell chose codes the wrong test images again; the training
+images with the largest shares ``c_j (x_j'Xc) / ||Xc||^2`` of the reconstruction are what it saw in them.
+Pages hold small copies of the images of the data set: they stay in the run folder, for its owner to look at.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import residuum.estimators.classifiers as classifiers
+from residuum.errors import UsageError
+from residuum.estimators.explanation import Explanation
+from residuum.experiments.report import page
+from residuum.paper.data import ImageSamples
+from residuum.paper.photo_tables import PhotoTable
+from residuum.paper.photos import PhotoPreparation
+from residuum.paper.plans import Key, Plan
+from residuum.paper.run import read_cell
+from residuum.system.files import write_text
+
+EXAMPLES = 12
+SHOWN_ATOMS = 5
+PREFERRED = ("best", "published", "authors")
+_SIDE = 160
+_STYLE = """<style>
+.case { display: grid; grid-template-columns: 11rem 1fr; gap: 1rem; margin: 1.5rem 0; align-items: start; }
+.case { border-top: 1px solid var(--line); padding-top: 1rem; }
+.atoms { display: flex; flex-wrap: wrap; gap: .75rem; }
+.case figure { margin: 0; width: 10rem; }
+.case figcaption { display: block; font-size: .8rem; line-height: 1.3; margin: .3rem 0 0; }
+.case figcaption { overflow-wrap: anywhere; }
+.case img { width: 10rem; height: 7.5rem; object-fit: contain; background: var(--band); display: block; }
+.atoms figure { width: 8.5rem; }
+.atoms img { width: 8.5rem; height: 6.5rem; }
+.right { color: var(--accent); }
+.residuals { font-size: .9rem; margin: 0 0 .6rem; }
+@media (max-width: 40rem) { .case { grid-template-columns: 1fr; } }
+</style>"""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """One wrongly classified test image: its place in the data set, and why it got its label."""
+
+    image: int
+    truth: int
+    explanation: Explanation
+    atoms: tuple[int, ...]  # places of the explaining training images, in the order of explanation.atoms
+
+
+def write_confusions(
+    plan: Plan,
+    row: str,
+    folder: Path,
+    *,
+    data_home: str | None = None,
+    cache_dir: Path | None = None,
+) -> list[Path]:
+    """Write ``confusions-ROW.html`` and ``.md`` for trial 0 of a row; nothing where NRC has no cell.
+
+    Parameters
+    ----------
+    plan : Plan
+        Whose protocols, seed and queries; of its protocols the most honest one with a cell is used.
+    row : str
+        Name of the row.
+    folder : Path
+        Run folder.
+    data_home, cache_dir : path or None
+        Data sets, and where features are kept.
+    """
+    table = plan.table
+    if not isinstance(table, PhotoTable):
+        raise UsageError(f"Confusions are shown for sets of photographs. Got {table.name}.")
+    cell = protocol = None
+    for protocol in (name for name in PREFERRED if name in plan.protocols):
+        cell = read_cell(Key(table.name, row, 0, protocol, "NRC").path(folder))
+        if cell is not None:
+            break
+    if cell is None:
+        return []
+    preparation = PhotoPreparation(
+        table,
+        seed=plan.seed,
+        queries=plan.queries,
+        data_home=data_home,
+        cache_dir=cache_dir,
+    )
+    samples = preparation.samples(row)
+    cases, pairs, n_wrong = _explained(preparation, row, cell)
+    title = f"{table.row_title(row)}: what NRC took for something else"
+    lead = (
+        f"{n_wrong} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
+        f"{protocol}, {_words(cell['parameters'])}). Examples, evenly spread over them, with the training "
+        "images that have the largest shares of the code; the shares of all training images sum to 100 %."
+    )
+    paths = folder / f"confusions-{row}.html", folder / f"confusions-{row}.md"
+    write_text(paths[0], _html(title, lead, cases, pairs, samples))
+    write_text(paths[1], _markdown(title, lead, cases, pairs, samples))
+    return list(paths)
+
+
+def _explained(
+    preparation: PhotoPreparation, row: str, cell: dict[str, Any]
+) -> tuple[list[Confusion], list[tuple[tuple[int, int], int]], int]:
+    """Examples, the most frequent (true, predicted) pairs, and the number of wrong answers."""
+    data, parts = preparation.features(row, 0), preparation.split(row, 0)
+    model = _model(cell["parameters"]).fit(data.train, data.train_labels)
+    predictions = np.array(cell["predictions"])
+    wrong = np.flatnonzero(predictions != data.test_labels)
+    pairs = Counter(zip(data.test_labels[wrong].tolist(), predictions[wrong].tolist()))
+    shown = wrong[np.linspace(0, len(wrong) - 1, min(EXAMPLES, len(wrong))).round().astype(np.int64)]
+    cases = []
+    for query in shown.tolist():
+        told = model.explain(data.test[query])
+        top = sorted(told.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
+        told = Explanation(**{**vars(told), "atoms": top})
+        places = tuple(int(parts.train[atom.sample]) for atom in top)
+        cases.append(Confusion(int(parts.test[query]), int(data.test_labels[query]), told, places))
+    return cases, pairs.most_common(8), len(wrong)
+
+
+def _model(parameters: dict[str, Any]) -> Any:
+    values = {name: np.inf if value == "inf" else value for name, value in parameters.items()}
+    return getattr(classifiers, str(values.pop("estimator")))(**values)
+
+
+def _words(parameters: dict[str, Any]) -> str:
+    if parameters["solver"] == "exact":
+        return f"exact optimum, rule {parameters['rule']}"
+    return f"T = {parameters['max_iter']}, rho = {parameters['rho']:.4g}, rule {parameters['rule']}"
+
+
+def _name(samples: ImageSamples, label: int) -> str:
+    numbered = samples.class_names[label].replace("_", " ")
+    return re.sub(r"^\d+\.(?=\S)", "", numbered)  # CUB writes 001.Black_footed_Albatross
+
+
+def _file(samples: ImageSamples, place: int) -> str:
+    path = samples.paths[place]
+    return f"{path.parent.name}/{path.name}"
+
+
+def _residual_words(case: Confusion, samples: ImageSamples) -> str:
+    told = case.explanation
+    ranking = sorted(told.residuals, key=lambda label: told.residuals[label])
+    rank = ranking.index(case.truth) + 1 if case.truth in ranking else None
+    own = f"{told.residuals[case.truth]:.4f} (place {rank})" if rank else "none: it has no training image"
+    return (
+        f"residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
+        f"of the true {_name(samples, case.truth)} {own}"
+    )
+
+
+def _thumbnail(path: Path) -> str:
+    from PIL import Image
+
+    from residuum.features import read_image
+
+    picture = Image.fromarray(read_image(path, max_side=_SIDE, min_side=1))
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=80)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _figure(samples: ImageSamples, place: int, caption: str) -> str:
+    name = html.escape(_file(samples, place))
+    source = _thumbnail(samples.paths[place])
+    return f'<figure><img src="{source}" alt="{name}"><figcaption>{caption}</figcaption></figure>'
+
+
+def _html(title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples) -> str:
+    body = [_STYLE, "<h2>Most frequent confusions</h2>", "<ul>"]
+    body += [f"<li>{html.escape(_pair_words(pair, count, samples))}</li>" for pair, count in pairs]
+    body += ["</ul>", "<h2>Examples</h2>"]
+    for case in cases:
+        truth, given = (html.escape(_name(samples, n)) for n in (case.truth, case.explanation.label))
+        caption = (
+            f"<strong>{truth}</strong><br>taken for {given}<br>{html.escape(_file(samples, case.image))}"
+        )
+        body += ['<section class="case">', _figure(samples, case.image, caption), "<div>"]
+        body += [f'<p class="residuals">{html.escape(_residual_words(case, samples))}</p>']
+        body += ['<div class="atoms">']
+        for atom, place in zip(case.explanation.atoms, case.atoms):
+            kind = ' class="right"' if atom.label == case.truth else ""
+            name = html.escape(_name(samples, atom.label))
+            body += [
+                _figure(
+                    samples, place, f"<strong>{100 * atom.share:.1f} %</strong> <span{kind}>{name}</span>"
+                )
+            ]
+        body += ["</div></div></section>"]
+    return page("residuum confusions", title, html.escape(lead), "\n".join(body))
+
+
+def _pair_words(pair: tuple[int, int], count: int, samples: ImageSamples) -> str:
+    return f"{_name(samples, pair[0])} taken for {_name(samples, pair[1])}: {count}"
+
+
+def _markdown(title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples) -> str:
+    lines = [f"# {title}", "", lead, "", "Most frequent:", ""]
+    lines += [f"- {_pair_words(pair, count, samples)}" for pair, count in pairs]
+    for case in cases:
+        given = _name(samples, case.explanation.label)
+        lines += ["", f"**{_file(samples, case.image)}**, a {_name(samples, case.truth)}, taken for {given}."]
+        lines += [f"R{_residual_words(case, samples)[1:]}.", ""]
+        lines += ["| share | training image | class |", "|---:|---|---|"]
+        for atom, place in zip(case.explanation.atoms, case.atoms):
+            lines += [
+                f"| {100 * atom.share:.1f} % | {_file(samples, place)} | {_name(samples, atom.label)} |"
+            ]
+    return "\n".join(lines) + "\n"

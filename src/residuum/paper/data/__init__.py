@@ -1,0 +1,155 @@
+"""Data sets: `load_dataset` reads a copy on this machine; nothing is downloaded unless asked for.
+
+To add a data set: one file that declares a `DataSet`, and one line in `DATASETS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from residuum.errors import UsageError
+from residuum.paper.data.aircraft import AIRCRAFT
+from residuum.paper.data.ar import AR
+from residuum.paper.data.base import DataSet, Expected, RemoteFile, Samples, Source
+from residuum.paper.data.caltech256 import CALTECH256
+from residuum.paper.data.cars import CARS
+from residuum.paper.data.cub200 import CUB200
+from residuum.paper.data.digits import DIGITS
+from residuum.paper.data.extended_yale_b import EXTENDED_YALE_B
+from residuum.paper.data.flowers102 import FLOWERS102
+from residuum.paper.data.mnist import MNIST
+from residuum.paper.data.photos import ImageSamples
+from residuum.paper.data.stanford40 import STANFORD40
+from residuum.paper.data.store import load
+from residuum.paper.data.usps import USPS
+from residuum.system.folders import data_home
+
+__all__ = [
+    "DATASETS",
+    "DataSet",
+    "Expected",
+    "ImageSamples",
+    "RemoteFile",
+    "Samples",
+    "Source",
+    "data_home",
+    "get_dataset",
+    "load_dataset",
+    "load_images",
+]
+
+DATASETS: dict[str, DataSet] = {
+    "digits": DIGITS,
+    "usps": USPS,
+    "mnist": MNIST,
+    "extended_yale_b": EXTENDED_YALE_B,
+    "ar": AR,
+    "stanford40": STANFORD40,
+    "caltech256": CALTECH256,
+    "cub200": CUB200,
+    "flowers102": FLOWERS102,
+    "aircraft": AIRCRAFT,
+    "cars": CARS,
+}
+
+
+def get_dataset(name: str) -> DataSet:
+    """Declaration of a data set by its name."""
+    if name not in DATASETS:
+        raise UsageError(f"The data set must be one of {', '.join(DATASETS)}. Got {name!r} instead.")
+    return DATASETS[name]
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    image_shape: tuple[int, int] | None = None,
+) -> Samples:
+    """Load a data set from a copy on this machine.
+
+    Parameters
+    ----------
+    name : {"digits", "usps", "mnist", "extended_yale_b", "ar"}
+        Which data set.
+    data_home : path, optional
+        Folder of the data sets; else the variable RESIDUUM_DATA, else the cache folder of the platform.
+    image_shape : (int, int), optional
+        Height and width, for data sets that come in several sizes: "extended_yale_b", (54, 48) by default.
+
+    Returns
+    -------
+    Samples
+        Images, labels, the official split where there is one, and what is known beside.
+
+    Raises
+    ------
+    residuum.errors.DataNotFoundError
+        When there is no copy. The message says where it was looked for, how to get one and its layout.
+    residuum.errors.DataFormatError
+        When a copy is damaged, or its counts are not those of the data set.
+
+    Examples
+    --------
+    >>> from residuum.paper.data import load_dataset
+    >>> digits = load_dataset("digits")
+    >>> digits.images.shape, digits.n_classes
+    ((1797, 8, 8), 10)
+    """
+    samples = load(get_dataset(name), _home(data_home), image_shape)
+    if isinstance(samples, ImageSamples):
+        raise UsageError(
+            f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
+        )
+    return samples
+
+
+def load_images(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    subset: bool = False,
+    train_parts: Sequence[str] | None = None,
+) -> ImageSamples:
+    """Load a data set of photographs from a copy on this machine: paths, labels and the official split.
+
+    Parameters
+    ----------
+    name : {"stanford40", "caltech256", "cub200", "flowers102", "aircraft", "cars"}
+        Which data set.
+    data_home : path, optional
+        Folder of the data sets; else the variable RESIDUUM_DATA, else the cache folder of the platform.
+    subset : bool, default=False
+        Accept a part of the data set: images that are listed but missing are dropped, and counts are not
+        compared with those of the whole.
+    train_parts : sequence of {"train", "val", "test"}, optional
+        Which of the owner's parts train; all others test. Default: "train" and, for "flowers102" and
+        "aircraft", also "val".
+
+    Returns
+    -------
+    ImageSamples
+        Paths of the images, labels, parts and names of the classes.
+
+    Raises
+    ------
+    residuum.errors.DataNotFoundError
+        When there is no copy. The message says where it was looked for, how to get one and its layout.
+    residuum.errors.DataFormatError
+        When a list is damaged, images are missing, or counts are not those of the data set.
+
+    Examples
+    --------
+    >>> from residuum.paper.data import load_images
+    >>> birds = load_images("cub200")                 # doctest: +SKIP
+    >>> len(birds.train_paths), len(birds.test_paths) # doctest: +SKIP
+    (5994, 5794)
+    """
+    samples = load(get_dataset(name), _home(data_home), subset=subset)
+    if not isinstance(samples, ImageSamples):
+        raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
+    return samples if train_parts is None else samples.with_train_parts(train_parts)
+
+
+_home = data_home

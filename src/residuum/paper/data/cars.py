@@ -1,0 +1,102 @@
+"""Stanford Cars: 16,185 photographs of 196 models, labels 1 to 196, official split 8,144 / 8,041.
+
+The owner's address has been dead since 2023. Copies are in circulation; whether one is the original is told
+by the SHA-256 of its archives, which are declared here and checked on fetching from any mirror.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
+from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.readers import read_cell, read_struct
+
+_OWNER = "https://ai.stanford.edu/~jkrause/"
+_ARCHIVED = "https://web.archive.org/web/2022id_/"
+
+
+def _remote(name: str, place: str, sha256: str, size: int | None, unpack_to: str | None) -> RemoteFile:
+    address = f"{_OWNER}{place}/{name}"
+    return RemoteFile(name, (address, _ARCHIVED + address), size=size, sha256=sha256, unpack_to=unpack_to)
+
+
+def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
+    train, test, devkit, test_annotations = paths
+    names = dict(enumerate(read_cell(devkit / "cars_meta.mat", "class_names"), 1))
+    rows: list[tuple[str, int, str]] = []
+    for part, folder, path in (
+        ("train", train, devkit / "cars_train_annos.mat"),
+        ("test", test, test_annotations),
+    ):
+        annotations = read_struct(path, "annotations", ("fname", "class"))
+        inside = folder.relative_to(train.parent).as_posix()
+        rows += [
+            (f"{inside}/{file}", int(label), part)
+            for file, label in zip(annotations["fname"], annotations["class"])
+        ]
+    return image_samples("cars", train.parent, rows, names)
+
+
+CARS = DataSet(
+    name="cars",
+    title="Stanford Cars (196 models)",
+    access="open",
+    licence="non-commercial research only",
+    citation="J. Krause, M. Stark, J. Deng, L. Fei-Fei. 3D object representations for fine-grained "
+    "categorization. 3dRR workshop, ICCV, 2013.",
+    expected=Expected(n_classes=196, n_samples=(16_185,), parts=(("train", 8144), ("test", 8041))),
+    sources=(
+        Source(
+            kind="owner's files",
+            layout="the folders cars_train (00001.jpg ...), cars_test and devkit (cars_train_annos.mat, "
+            "cars_meta.mat), and cars_test_annos_withlabels.mat",
+            names=(
+                ("cars_train/",),
+                ("cars_test/",),
+                ("devkit/", "car_devkit/devkit/", "car_devkit/"),
+                (
+                    "cars_test_annos_withlabels.mat",
+                    "devkit/cars_test_annos_withlabels.mat",
+                    "cars_test_annos_withlabels (1).mat",
+                ),
+            ),
+            read=_read,
+        ),
+    ),
+    files=(
+        _remote(
+            "cars_train.tgz",
+            "car196",
+            "512b227b30e2f0a8aab9e09485786ab4479582073a144998da74d64b801fd288",
+            979_269_282,
+            "cars_train",
+        ),
+        _remote(
+            "cars_test.tgz",
+            "car196",
+            "bffea656d6f425cba3c91c6d83336e4c5f86c6cffd8975b0f375d3a10da8e243",
+            977_350_468,
+            "cars_test",
+        ),
+        _remote(
+            "car_devkit.tgz",
+            "cars",
+            "b97deb463af7d58b6bfaa18b2a4de9829f0f79e8ce663dfa9261bf7810e9accd",
+            None,
+            "devkit",
+        ),
+        _remote(
+            "cars_test_annos_withlabels.mat",
+            "car196",
+            "790f75be8ea34eeded134cc559332baf23e30e91367e9ddca97d26ed9b895f05",
+            None,
+            None,
+        ),
+    ),
+    how_to_get="The owner's address (ai.stanford.edu/~jkrause) has been dead since 2023. Copies: the fast.ai "
+    "bucket (fast-ai-imageclas/stanford-cars.tgz), Kaggle (jessicali9530/stanford-cars-dataset), Hugging "
+    "Face (Multimodal-Fatima/StanfordCars_train), the web archive. With a folder on the web that holds the "
+    "original cars_train.tgz, cars_test.tgz, car_devkit.tgz and cars_test_annos_withlabels.mat, "
+    "'residuum data fetch cars --mirror URL' checks their SHA-256.",
+)

@@ -1,0 +1,88 @@
+"""Threads for solvers: how many, and one BLAS thread in each of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+from threadpoolctl import ThreadpoolController
+
+from residuum.system.machine import most_threads
+
+_lock = threading.Lock()
+_holders = 0
+_limiter: Any = None
+_libraries: tuple[int, ThreadpoolController] | None = None
+
+
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries; looking for them takes milliseconds, so it is done again only after an import."""
+    global _libraries
+    if _libraries is None or _libraries[0] != len(sys.modules):
+        _libraries = (len(sys.modules), ThreadpoolController())
+    return _libraries[1]
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Limit BLAS to one thread per call while any caller is inside.
+
+    The limit of ``threadpoolctl`` belongs to the process: if each of several Python threads set and restored
+    it, the last to leave could restore the limit of another. So the first to enter sets it and the last to
+    leave restores it.
+    """
+    global _holders, _limiter
+    with _lock:
+        if _holders == 0:
+            _limiter = _blas().limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limiter.restore_original_limits()
+                _limiter = None
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads for ``n_jobs``; None means joblib's configuration, else the environment, else all cores."""
+    if n_jobs is not None:
+        return max(1, int(joblib.effective_n_jobs(n_jobs)))
+    configured = joblib.parallel.get_active_backend()[1]
+    if configured is not None and configured != 1:
+        return max(1, int(joblib.effective_n_jobs(configured)))
+    if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
+        return 1
+    cores = most_threads() or joblib.cpu_count()
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "").split(",")[0].strip()
+        if text.isdigit() and int(text) > 0:
+            cores = min(cores, int(text))
+    return max(1, int(cores))
+
+
+def run_chunks(work: Callable[[int, int], None], n_items: int, chunk: int, n_threads: int) -> None:
+    """Call ``work(start, stop)`` over consecutive chunks, at most ``n_threads`` at a time."""
+    spans = [(start, min(start + chunk, n_items)) for start in range(0, n_items, chunk)]
+    with single_threaded_blas():
+        if n_threads == 1 or len(spans) <= 1:
+            for span in spans:
+                work(*span)
+            return
+        with ThreadPoolExecutor(min(n_threads, len(spans)), thread_name_prefix="residuum") as pool:
+            futures = [pool.submit(work, *span) for span in spans]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise
