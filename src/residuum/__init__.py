@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+    from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
     from residuum.features import EigenfacePCA, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.models.file import load_model, open_model, save_model
@@ -17,7 +17,8 @@ __version__ = "0.1.0.dev0"
 # Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
 _HOMES = {
     **dict.fromkeys(
-        ("CRC", "CROC", "NRC", "NSC", "SRC", "ProCRC", "SoftNRC"), "residuum.estimators.classifiers"
+        ("CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"),
+        "residuum.estimators",
     ),
     **dict.fromkeys(
         ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"), "residuum.selection"
@@ -38,6 +39,7 @@ __all__ = [
     "NSCCV",
     "SRC",
     "SRCCV",
+    "ConfidentClassifier",
     "EigenfacePCA",
     "ProCRC",
     "ProCRCCV",

@@ -1,20 +1,20 @@
-"""The dictionary X: unit-norm training samples, sorted by class."""
+"""The dictionary X: unit-norm training samples sorted by class, and its change when samples come or go."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-if TYPE_CHECKING:
-    from residuum.grown_dictionary import Parts
-
 FloatArray = npt.NDArray[np.floating[Any]]
+Integers = npt.NDArray[np.int64]
+
+_BLOCK = 2**22  # entries of the largest temporary array
 
 
 def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -27,7 +27,7 @@ def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     -------
     unit, scale, norm : ndarrays of shape (n, n_features), (n,), (n,)
     """
-    scale = np.abs(samples).max(axis=1)
+    scale = np.maximum(samples.max(axis=1), -samples.min(axis=1))
     divisor = np.where(scale > 0, scale, 1).astype(samples.dtype)
     unit = samples / divisor[:, None]
     norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))
@@ -52,31 +52,33 @@ class Dictionary:
     """
 
     atoms: FloatArray
-    starts: npt.NDArray[np.int64]
-    samples: npt.NDArray[np.int64]
+    starts: Integers
+    samples: Integers
     spectrum: FloatArray | None = None
 
     @classmethod
     def from_samples(cls, samples: FloatArray, class_index: npt.NDArray[Any], n_classes: int) -> Dictionary:
-        """Normalise and sort; an all-zero sample points nowhere, so it is dropped with a warning."""
-        unit, scale, _ = unit_rows(samples)
+        """Normalise and sort; an all-zero sample has no direction, so it is dropped with a warning."""
         order = np.argsort(class_index, kind="stable")
-        zero = scale[order] == 0
-        if zero.any():
-            if zero.all():
+        nonzero = np.asarray(samples.any(axis=1))[order]
+        if not nonzero.all():
+            if not nonzero.any():
                 raise ValueError(
                     f"All {len(samples)} training samples are zero vectors, so no class has a direction to "
                     "compare with. Pass samples with at least one non-zero feature."
                 )
             warnings.warn(
-                f"{int(zero.sum())} of {len(samples)} training samples are zero vectors and were dropped as "
-                "atoms. Remove them from the training data to silence this warning.",
+                f"{int((~nonzero).sum())} of {len(samples)} training samples are zero vectors and were "
+                "dropped as atoms. Remove them from the training data to silence this warning.",
                 UserWarning,
                 stacklevel=2,
             )
-            order = order[~zero]
+            order = order[nonzero]
+        atoms = np.empty((len(order), samples.shape[1]), dtype=samples.dtype)
+        for rows in _row_blocks(*atoms.shape):
+            atoms[rows] = unit_rows(samples[order[rows]])[0]
         starts = np.searchsorted(class_index[order], np.arange(n_classes + 1))
-        return cls(np.ascontiguousarray(unit[order]), starts.astype(np.int64), order.astype(np.int64))
+        return cls(atoms, starts.astype(np.int64), order.astype(np.int64))
 
     def rotated(self, queries: FloatArray) -> tuple[Dictionary, FloatArray]:
         """The same geometry with the eigenvectors of ``XX'`` as features, for the dictionary and queries.
@@ -84,7 +86,7 @@ class Dictionary:
         One decomposition then serves every ridge. Codes and class residuals are those of the original: what
         a query has outside the span of the atoms is kept as one more feature, in which every atom is zero.
         """
-        atoms = self.atoms64
+        atoms = self.atoms.astype(np.float64, copy=False)
         if self.n_atoms >= self.n_features:
             spectrum, basis = np.linalg.eigh(atoms.T @ atoms)
             spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
@@ -98,11 +100,6 @@ class Dictionary:
         turned = np.column_stack([turned, np.zeros(self.n_atoms)])
         rotated = Dictionary(turned, self.starts, self.samples, np.append(spectrum, 0.0))
         return rotated, np.column_stack([inside, outside])
-
-    @property
-    def parts(self) -> Parts | None:
-        """How the atoms lie in memory, where some joined later; None where they are `atoms`."""
-        return None
 
     @property
     def n_atoms(self) -> int:
@@ -120,6 +117,11 @@ class Dictionary:
         return len(self.starts) - 1
 
     @property
+    def sizes(self) -> Integers:
+        """Number of atoms of each class, shape (n_classes,)."""
+        return np.diff(self.starts)
+
+    @property
     def blocks(self) -> list[slice]:
         """The rows of each class."""
         return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
@@ -129,51 +131,40 @@ class Dictionary:
         """Precision of the atoms."""
         return self.atoms.dtype
 
-    def rows(self, positions: npt.NDArray[np.int64]) -> FloatArray:
-        """The atoms at these positions, in float64."""
-        return self.picked(positions).astype(np.float64)
-
-    def picked(self, positions: npt.NDArray[np.int64]) -> FloatArray:
-        """The atoms at these positions."""
-        return self.atoms[positions]
-
-    def settled(self) -> Dictionary:
-        """Itself, its atoms in one piece."""
-        return self
+    @cached_property
+    def atom_class(self) -> Integers:
+        """Class index of each atom, shape (n_atoms,)."""
+        return np.repeat(np.arange(self.n_classes), self.sizes)
 
     def correlations(self, points: FloatArray) -> FloatArray:
         """``x_j'v`` for every row v of points, in their precision if that is higher: (n_points, n_atoms)."""
-        return points @ self._as_precise_as(points).T
+        if points.dtype == self.dtype:
+            return points @ self.atoms.T
+        found = np.empty((len(points), self.n_atoms), dtype=np.result_type(points, self.atoms))
+        for rows in _row_blocks(*self.atoms.shape):
+            found[:, rows] = points @ self.atoms[rows].astype(found.dtype).T
+        return found
 
     def combinations(self, codes: Any) -> FloatArray:
         """``Xc`` for every code, in their precision if that is higher: (n_codes, n_features)."""
-        return codes @ self._as_precise_as(codes)
-
-    def _as_precise_as(self, array: Any) -> FloatArray:
-        return self.atoms64 if array.dtype == np.float64 and not sp.issparse(array) else self.atoms
-
-    def class_atoms(self, k: int) -> FloatArray:
-        """The atoms of class k, in float64."""
-        return self.class_block(k).astype(np.float64, copy=False)
-
-    def class_block(self, k: int) -> FloatArray:
-        """The atoms of class k, not to be written to."""
-        return self.atoms[self.starts[k] : self.starts[k + 1]]
+        if sp.issparse(codes) or codes.dtype == self.dtype:
+            return codes @ self.atoms
+        found = np.zeros((len(codes), self.n_features), dtype=np.result_type(codes, self.atoms))
+        for rows in _row_blocks(*self.atoms.shape):
+            found += codes[:, rows] @ self.atoms[rows].astype(found.dtype)
+        return found
 
     @cached_property
-    def atom_class(self) -> npt.NDArray[np.int64]:
-        """Class index of each atom, shape (n_atoms,)."""
-        return np.repeat(np.arange(self.n_classes), np.diff(self.starts))
+    def normal(self) -> FloatArray:
+        """``XX'``, the sum of all x_j x_j', in float64: (n_features, n_features)."""
+        if "moments" in vars(self):
+            return np.sum(self.moments.matrices, axis=0)
+        return _outer_products(self.atoms)
 
     @cached_property
-    def atoms64(self) -> FloatArray:
-        """The atoms in float64, for factorisations and certificates."""
-        return self.atoms.astype(np.float64, copy=False)
-
-    @cached_property
-    def gram(self) -> FloatArray:
-        """``G = X'X`` in float64, shape (n_atoms, n_atoms)."""
-        return self.atoms64 @ self.atoms64.T
+    def moments(self) -> ClassMoments:
+        """``S_k = X_k X_k'`` of every class."""
+        return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
 
     @cached_property
     def interior(self) -> FloatArray | None:
@@ -182,6 +173,161 @@ class Dictionary:
         It exists when the atoms lie in an open half space, as images with non-negative pixels do, and turns
         any residual into a dual feasible point of non-negative least squares.
         """
-        mean = self.atoms64.mean(axis=0)
-        lowest = float((self.atoms64 @ mean).min())
+        mean = self.atoms.mean(axis=0, dtype=np.float64)
+        lowest = float(self.correlations(mean[None]).min())
         return mean / lowest if lowest > 1e-6 else None
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """``S_k = sum of x_j x_j'`` over the atoms of each class: all that the closed forms need of a class.
+
+    Attributes
+    ----------
+    matrices : list of ndarrays of shape (n_features, n_features)
+        One per class, in float64.
+    terms : ndarray of shape (n_classes,)
+        Number of atoms added to or subtracted from each since it was last summed from its atoms. Every term
+        has norm 1 and leaves a rounding error of at most eps, so the error is at most ``terms * eps``.
+    """
+
+    matrices: list[FloatArray]
+    terms: Integers
+
+    def after(self, change: Change) -> ClassMoments:
+        """The moments after samples came or went: those of other classes are shared, not copied.
+
+        A class is summed anew when its error could exceed four times that of a fresh sum.
+        """
+        before, after = change.before, change.after
+        matrices: list[FloatArray] = []
+        terms = np.zeros(after.n_classes, dtype=np.int64)
+        for k, (block, origin) in enumerate(zip(after.blocks, change.class_origin, strict=True)):
+            old = before.blocks[origin] if origin >= 0 else slice(0, 0)
+            came = block.start + np.flatnonzero(change.origin[block] < 0)
+            went = change.removed[(change.removed >= old.start) & (change.removed < old.stop)]
+            size = block.stop - block.start
+            terms[k] = (self.terms[origin] if origin >= 0 else 0) + len(came) + len(went)
+            if origin < 0 or terms[k] > 4 * size:
+                matrices.append(_outer_products(after.atoms[block]))
+                terms[k] = size
+            elif len(came) or len(went):
+                joined, left = (_outer_products(d.atoms[i]) for d, i in ((after, came), (before, went)))
+                matrices.append(self.matrices[origin] + joined - left)
+            else:
+                matrices.append(self.matrices[origin])
+        return ClassMoments(matrices, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A dictionary before and after samples were enrolled or forgotten; atoms that stay keep their order.
+
+    Attributes
+    ----------
+    before, after : Dictionary
+        The two dictionaries.
+    origin : ndarray of shape (n_atoms of `after`,)
+        Position of each atom in `before`, or -1 for a new one.
+    class_origin : ndarray of shape (n_classes of `after`,)
+        Position of each class in `before`, or -1 for a new one.
+    """
+
+    before: Dictionary
+    after: Dictionary
+    origin: Integers
+    class_origin: Integers
+
+    @classmethod
+    def of(
+        cls,
+        before: Dictionary,
+        origin: Integers,
+        new: FloatArray,
+        starts: Integers,
+        samples: Integers,
+        class_origin: Integers,
+    ) -> Change:
+        """Build the dictionary after the change: `new` are the atoms where `origin` is -1, in their order.
+
+        What was summed over all atoms of `before` is corrected instead of being computed again.
+        """
+        after = Dictionary(_carried(before.atoms, origin, new), starts, samples)
+        change = cls(before, after, origin, class_origin)
+        if "moments" in vars(before):
+            vars(after)["moments"] = before.moments.after(change)
+        if "normal" in vars(before) and "moments" not in vars(before) and not len(change.removed):
+            vars(after)["normal"] = before.normal + _outer_products(new)
+        return change
+
+    @cached_property
+    def added(self) -> Integers:
+        """Positions in `after` of the new atoms."""
+        return np.flatnonzero(self.origin < 0)
+
+    @cached_property
+    def removed(self) -> Integers:
+        """Positions in `before` of the atoms that have gone."""
+        gone = np.ones(self.before.n_atoms, dtype=bool)
+        gone[self.origin[self.origin >= 0]] = False
+        return np.flatnonzero(gone)
+
+    @cached_property
+    def same_class(self) -> npt.NDArray[np.bool_]:
+        """Which classes of `after` have exactly the atoms that they had in `before`."""
+        touched = np.zeros(self.after.n_classes, dtype=bool)
+        touched[self.after.atom_class[self.added]] = True
+        lost = self.before.atom_class[self.removed]
+        return ~touched & (self.class_origin >= 0) & ~np.isin(self.class_origin, lost)
+
+    def carry(self, rows: FloatArray, new: FloatArray) -> FloatArray:
+        """Rows that belong to atoms of `before`, brought to `after`, with `new` rows for the new atoms."""
+        return _carried(rows, self.origin, new)
+
+    def carry_square(self, square: FloatArray, new: FloatArray) -> FloatArray:
+        """A symmetric matrix between atoms; `new` has the rows of the new atoms, (n_added, n_after)."""
+        kept = np.flatnonzero(self.origin >= 0)
+        carried = np.empty((len(self.origin),) * 2, dtype=square.dtype)
+        runs = list(_runs(self.origin))
+        for to, source in runs:
+            for to_column, from_column in runs:
+                carried[to, to_column] = square[source, from_column]
+        if len(kept) < len(carried):
+            carried[self.added] = new
+            carried[:, self.added] = new.T
+        return carried
+
+
+def _carried(rows: FloatArray, origin: Integers, new: FloatArray) -> FloatArray:
+    carried = np.empty((len(origin), *rows.shape[1:]), dtype=rows.dtype)
+    for to, source in _runs(origin):
+        carried[to] = rows[source]
+    carried[origin < 0] = new
+    return carried
+
+
+def _runs(origin: Integers) -> list[tuple[slice, slice]]:
+    """Pairs (rows after, rows before) of atoms that stayed side by side; a copy of slices is fast."""
+    kept = np.flatnonzero(origin >= 0)
+    if not len(kept):
+        return []
+    breaks = np.flatnonzero((np.diff(kept) != 1) | (np.diff(origin[kept]) != 1)) + 1
+    firsts, lasts = np.append(0, breaks), np.append(breaks, len(kept)) - 1
+    return [
+        (slice(int(kept[a]), int(kept[b]) + 1), slice(int(origin[kept[a]]), int(origin[kept[b]]) + 1))
+        for a, b in zip(firsts, lasts, strict=True)
+    ]
+
+
+def _row_blocks(n_rows: int, n_features: int) -> list[slice]:
+    step = max(1, _BLOCK // n_features)
+    return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
+
+
+def _outer_products(rows: FloatArray) -> FloatArray:
+    """The sum of xx' over the rows x, in float64, in bounded memory."""
+    total = np.zeros((rows.shape[1],) * 2)
+    for some in _row_blocks(*rows.shape):
+        block = rows[some].astype(np.float64, copy=False)
+        total += block.T @ block
+    return total

@@ -38,8 +38,10 @@ class CodingProblem:
         whole = dictionary.combinations(codes)  # (n_queries, n_features)
         value = self.shared * np.sum(whole**2, axis=1) - 2 * np.sum(whole * queries, axis=1)
         if self.classwise:
-            for k, block in enumerate(dictionary.blocks):
-                value += self.classwise * np.sum((codes[:, block] @ dictionary.class_atoms(k)) ** 2, axis=1)
+            for block in dictionary.blocks:
+                value += self.classwise * np.sum(
+                    (codes[:, block] @ _wide(dictionary.atoms[block])) ** 2, axis=1
+                )
         return value + self._penalty(codes)
 
     def gradient(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
@@ -50,8 +52,8 @@ class CodingProblem:
         )
         half += self.l2 * codes
         if self.classwise:
-            for k, block in enumerate(dictionary.blocks):
-                atoms = dictionary.class_atoms(k)
+            for block in dictionary.blocks:
+                atoms = _wide(dictionary.atoms[block])
                 half[:, block] += self.classwise * ((codes[:, block] @ atoms) @ atoms.T)
         if math.isfinite(self.neg_weight) and self.neg_weight:
             half += self.neg_weight * np.minimum(codes, 0)
@@ -142,3 +144,7 @@ class CodingProblem:
         elif math.isfinite(self.neg_weight) and self.neg_weight > 0:
             value -= np.sum(np.maximum(-prices - self.l1 / 2, 0) ** 2, axis=1) / self.neg_weight
         return value
+
+
+def _wide(array: FloatArray) -> Float64Array:
+    return array.astype(np.float64, copy=False)

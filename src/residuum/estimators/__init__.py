@@ -1,1 +1,19 @@
-"""The scikit-learn face: classifiers, enrolment, confidence."""
+"""The scikit-learn face: classifiers, enrolment, confidence.
+
+`METHODS` is the only list of the methods. A new classifier is its class and one line here.
+"""
+
+from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.estimators.confidence import ConfidentClassifier
+
+METHODS: dict[str, type] = {
+    "NSC": NSC,
+    "SRC": SRC,
+    "CRC": CRC,
+    "CROC": CROC,
+    "ProCRC": ProCRC,
+    "NRC": NRC,
+    "SoftNRC": SoftNRC,
+}
+
+__all__ = ["CRC", "CROC", "METHODS", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]

@@ -5,22 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.estimators.confidence import CONSTRAINTS, ConfidenceMixin
+from residuum.estimators.answers import Answers, concentration, decision_values, margin
 from residuum.estimators.enrolment import Enrolment, check_labels
 from residuum.estimators.explanation import Explanation, explain_query
-from residuum.rules import RULES, settle_ties
-from residuum.solvers._change import Change
-from residuum.solvers.base import Solution, stack
+from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
+from residuum.solvers.base import Solution, Solver, class_parts, stack
 from residuum.system.threads import run_chunks, thread_count
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -28,54 +26,24 @@ NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS = [AT_LEAST_ONE, Interval(Integral, None, -1, closed="right"), None]
 RULE = StrOptions(set(RULES))
-MIN_ROWS = 128  # fewer rows at a time make poor matrix products
+
+# Numbers held for one block of queries: enough for fast matrix products, little enough for the cache.
+BLOCK_ENTRIES = 2**20
+MIN_ROWS = 128  # fewer queries at a time make slow matrix products
+MEMORY_ENTRIES = 2**22  # unless so many numbers in all threads would be exceeded
 
 
-class Solver(Protocol):
-    """What the classifiers ask of a solver."""
-
-    # Entries of the codes of one block of queries: large enough for the matrix products, small enough for
-    # the cache and for memory, whatever the number of queries.
-    block_entries: int
-    # Whether the solver divides the queries among threads itself.
-    has_threads: bool
-
-    def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
-        """Code every query."""
-        ...
-
-    def prepare(self) -> None:
-        """Factor what takes long, where the solver does so before the first query."""
-        ...
-
-    def adopt(self, old: Any, change: Change) -> None:
-        """Take over what a solver of the same type had prepared before the dictionary changed."""
-        ...
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays in which a solver that took over differs from a fresh one; empty for a fresh one."""
-        ...
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Become the solver whose `state` was stored."""
-        ...
-
-
-class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, BaseEstimator):
+class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
     """``label(y) = argmin_k rule_k(y, c(y))`` with the code c of the unit-norm query y over all atoms.
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
-    one of the three rules, its class scores (`_class_scores`).
+    one of the rules, its class scores (`_class_scores`).
     """
-
-    _parameter_constraints: dict[str, list[Any]] = CONSTRAINTS
-
-    # Names of fitted attributes, numbers or arrays, that a model file keeps besides the dictionary.
-    _stored_attributes: tuple[str, ...] = ("temperature_", "residual_cap_", "log_residuals_")
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
     _classes_span_the_plane = False
-
+    # Whether all residuals shrink together as samples join, so that ratios mean more than differences.
+    _shrinking_residuals = False
     _solver_names: tuple[str, ...] = ("solver_",)
 
     rule: str
@@ -88,8 +56,8 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         raise TypeError(f"{type(self).__name__} does not say how it codes a query: define _make_solver.")
 
-    def _class_scores(self, queries: FloatArray, codes: Any) -> FloatArray:
-        return RULES[self.rule](self.dictionary_, queries, codes)
+    def _class_scores(self, parts: ClassParts) -> FloatArray:
+        return RULES[self.rule](parts)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RepresentationClassifier:
@@ -114,8 +82,47 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         self.solver_ = self._make_solver(self.dictionary_)
         for name in self._solver_names:
             getattr(self, name).prepare()
-        self._fit_confidence(X, class_index, len(self.classes_))
         return self
+
+    def answer(self, X: Any, *, confidence: str = "margin") -> Answers:
+        """Everything that is said about the queries, from coding each of them once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+        confidence : {"margin", "concentration"}, default="margin"
+            What ``Answers.confidence`` holds.
+
+        Returns
+        -------
+        answers : Answers
+            Residuals, winners, runners-up, margins and confidence of all queries.
+        """
+
+        def work(unit: FloatArray, *_: FloatArray) -> Answers:
+            return self._answered(unit, None, confidence)
+
+        blocks = self._by_blocks(X, work)
+        fields = ("residuals", "confidence", "converged")
+        answers = Answers(self.classes_, *(np.concatenate([getattr(b, f) for b in blocks]) for f in fields))
+        self._warn_unconverged(answers.converged)
+        return answers
+
+    def _answered(self, unit: FloatArray, solution: Solution | None, confidence: str) -> Answers:
+        """Answers to one block of unit queries, from their solution where it is at hand."""
+        if solution is None and confidence == "concentration":
+            solution = self.solver_.solve(unit, certify=False)
+        if solution is None:
+            parts, converged = class_parts(self.solver_, unit)
+        else:
+            parts, converged = CodedParts(self.dictionary_, unit, solution.codes), solution.converged
+        scores = settle_ties(self._class_scores(parts))
+        if solution is not None and confidence == "concentration":
+            sure = concentration(self.dictionary_, solution.codes)
+        else:
+            sure = margin(scores)
+        return Answers(self.classes_, scores, sure, converged)
 
     def predict(self, X: Any) -> Any:
         """Label of the class with the smallest score; the first class in sorted order wins a tie.
@@ -129,13 +136,8 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         Returns
         -------
         labels : ndarray of shape (n_queries,)
-            With a ``reject_threshold``, ``reject_label_`` where ``confidence(X)`` is below it; the type of
-            the array is then wide enough for that label.
         """
-        if self.reject_threshold is not None:
-            return self._predict_or_reject(X)
-        winners = self.residuals(X).argmin(axis=1)
-        return self.classes_[winners]
+        return self.answer(X).labels
 
     def decision_function(self, X: Any) -> FloatArray:
         """Minus the class residuals; with two classes, the first residual minus the second.
@@ -164,7 +166,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         residuals : ndarray of shape (n_queries, n_classes)
             For unit-norm queries, in the order of ``classes_``.
         """
-        return np.concatenate(self._coded(X, lambda _, scores: scores))
+        return self.answer(X).residuals
 
     def encode(self, X: Any) -> Any:
         """Codes of the unit-norm queries over the atoms.
@@ -196,7 +198,11 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         solution : Solution
             With ``codes, n_iter, violation, gap, converged``.
         """
-        solution = stack(self._by_blocks(X, lambda unit, *_: self.solver_.solve(unit, certify=certify)))
+
+        def work(unit: FloatArray, *_: FloatArray) -> Solution:
+            return self.solver_.solve(unit, certify=certify)
+
+        solution = stack(self._by_blocks(X, work, keeps_codes=True))
         self._warn_unconverged(solution.converged)
         return solution
 
@@ -217,7 +223,7 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
             codes = self.solver_.solve(unit, certify=False).codes
             return self.dictionary_.combinations(codes) * norm[:, None] * scale[:, None]
 
-        return np.concatenate(self._by_blocks(X, rebuild))
+        return np.concatenate(self._by_blocks(X, rebuild, keeps_codes=True))
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why one query got its label: the atoms that carry it, the class residuals, the certificate.
@@ -233,38 +239,29 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         -------
         explanation : Explanation
         """
-        query = one_row(self, query)
-        ((solution, scores),) = self._coded(query, lambda *found: found, certify=True)
-        return explain_query(
-            self.dictionary_,
-            self.classes_,
-            solution,
-            scores[0],
-            max_atoms=max_atoms,
-            verdict=self._verdict(solution, scores),
+        return self._explained(query, max_atoms, "margin")[0]
+
+    def _explained(self, query: Any, max_atoms: int | None, confidence: str) -> tuple[Explanation, Answers]:
+        def work(unit: FloatArray, *_: FloatArray) -> tuple[Solution, Answers]:
+            solution = self.solver_.solve(unit, certify=True)
+            return solution, self._answered(unit, solution, confidence)
+
+        ((solution, answers),) = self._by_blocks(one_row(self, query), work)
+        self._warn_unconverged(solution.converged)
+        name = type(self).__name__
+        rule = getattr(self, "rule", name.lower())
+        explanation = explain_query(
+            self.dictionary_, solution, answers, method=name, rule=rule, max_atoms=max_atoms
         )
+        return explanation, answers
 
-    def _coded(
-        self, X: Any, keep: Callable[[Solution, FloatArray], Any], *, certify: bool = False
+    def _by_blocks(
+        self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any], *, keeps_codes: bool = False
     ) -> list[Any]:
-        """``keep(solution, class scores)`` of every block of queries; the codes go unless they are kept."""
-
-        def code(unit: FloatArray, *_: FloatArray) -> tuple[np.ndarray, Any]:
-            solution = self.solver_.solve(unit, certify=certify)
-            scores = settle_ties(self._class_scores(unit, solution.codes))
-            return solution.converged, keep(solution, scores)
-
-        coded = self._by_blocks(X, code)
-        self._warn_unconverged(np.concatenate([converged for converged, _ in coded]))
-        return [kept for _, kept in coded]
-
-    def _by_blocks(self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> list[Any]:
         """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
         n_threads = 1 if self.solver_.has_threads else thread_count(None)
-        rows = max(MIN_ROWS, self.solver_.block_entries // self.dictionary_.n_atoms)
-        rows = max(MIN_ROWS, min(rows, -(-len(X) // n_threads)))
         results: dict[int, Any] = {}
         zeros: list[int] = []
 
@@ -273,16 +270,22 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
             zeros.append(int(np.count_nonzero(scale == 0)))
             results[first] = work(unit, scale, norm)
 
-        run_chunks(run, len(X), rows, n_threads)
+        run_chunks(run, len(X), self._rows_per_block(len(X), n_threads, keeps_codes), n_threads)
         if any(zeros):
             warnings.warn(
                 f"{sum(zeros)} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
-                f"the first class, {self.classes_.tolist()[0]!r}"
-                f"{', unless a reject_threshold rejects them' if self.reject_threshold else ''}.",
+                f"the first class, {self.classes_.tolist()[0]!r}, unless they are rejected.",
                 UserWarning,
                 stacklevel=4,
             )
         return [results[first] for first in sorted(results)]
+
+    def _rows_per_block(self, n_queries: int, n_threads: int, keeps_codes: bool) -> int:
+        entries = self.solver_.entries_per_query
+        if keeps_codes and not self.solver_.has_threads:
+            entries = max(entries, self.dictionary_.n_atoms)
+        fewest = max(1, min(MIN_ROWS, MEMORY_ENTRIES // (n_threads * entries)))
+        return max(fewest, min(BLOCK_ENTRIES // entries, -(-n_queries // n_threads)))
 
     def _warn_unconverged(self, converged: np.ndarray) -> None:
         if not converged.all():
@@ -305,18 +308,3 @@ def one_row(estimator: Any, query: Any) -> Any:
     if query.shape[0] != 1:
         raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
     return query
-
-
-def decision_values(residuals: FloatArray) -> FloatArray:
-    """Minus the residuals, or their difference with two classes; infinite ones become the largest numbers.
-
-    scikit-learn's metrics refuse infinite values, and the scaled residual of a class that takes no part is
-    infinite.
-    """
-    finite = np.minimum(residuals, np.finfo(residuals.dtype).max / 2)
-    return finite[:, 0] - finite[:, 1] if residuals.shape[1] == 2 else -finite
-
-
-def dense(codes: Any) -> FloatArray:
-    """Codes as an ndarray."""
-    return codes.toarray() if sp.issparse(codes) else codes

@@ -16,8 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, softmax
 
 from residuum.dictionary import FloatArray
-
-Float64Array = npt.NDArray[np.float64]
+from residuum.estimators.answers import Float64Array, margin
 
 FOLDS = 5
 # Quantiles of the runner-up's distance behind the winner that are tried as the cap. A class further behind is
@@ -111,14 +110,6 @@ def distances_behind(residuals: FloatArray, cap: float) -> Float64Array:
     lowest = residuals.min(axis=1, keepdims=True)
     behind = np.subtract(residuals, lowest, out=np.zeros_like(residuals), where=np.isfinite(lowest))
     return np.minimum(behind, cap)
-
-
-def margin(residuals: FloatArray) -> Float64Array:
-    """``r_runner-up - r_winner``, shape (n_queries,); 0 in a tie of infinite ones, inf with one class."""
-    if residuals.shape[1] == 1:
-        return np.full(len(residuals), np.inf)
-    two = np.partition(np.asarray(residuals, dtype=np.float64), 1, axis=1)[:, :2]
-    return np.subtract(two[:, 1], two[:, 0], out=np.zeros(len(two)), where=np.isfinite(two[:, 0]))
 
 
 def expected_calibration_error(confidence: Any, correct: Any, *, n_bins: int = 15) -> float:

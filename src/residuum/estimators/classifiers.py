@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,12 +20,11 @@ from residuum.estimators.base import (
     POSITIVE,
     RULE,
     RepresentationClassifier,
-    Solver,
 )
-from residuum.estimators.confidence import CONSTRAINTS
 from residuum.problem import CodingProblem
-from residuum.rules import class_distances, class_energies
+from residuum.rules import ClassParts, quotient
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
+from residuum.solvers.base import Solver, class_parts
 
 
 class NSC(RepresentationClassifier):
@@ -40,12 +38,6 @@ class NSC(RepresentationClassifier):
         Ridge that keeps the least squares of a class well posed.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -56,22 +48,11 @@ class NSC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _shrinking_residuals = True  # a class of as many samples as features spans everything
-    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE], "rule": [RULE]}
+    _parameter_constraints = {"l2": [POSITIVE], "rule": [RULE]}
 
-    def __init__(
-        self,
-        *,
-        l2: float = 1e-4,
-        rule: str = "residual",
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
-    ) -> None:
+    def __init__(self, *, l2: float = 1e-4, rule: str = "residual") -> None:
         self.l2 = l2
         self.rule = rule
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(shared=0, classwise=1, l2=self.l2), dictionary)
@@ -92,12 +73,6 @@ class SRC(RepresentationClassifier):
         Largest violation of the optimality conditions.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -108,7 +83,6 @@ class SRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
-        **CONSTRAINTS,
         "l1": [POSITIVE],
         "rule": [RULE],
         "positive": ["boolean"],
@@ -124,18 +98,12 @@ class SRC(RepresentationClassifier):
         positive: bool = False,
         tol: float = 1e-10,
         n_jobs: int | None = None,
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
     ) -> None:
         self.l1 = l1
         self.rule = rule
         self.positive = positive
         self.tol = tol
         self.n_jobs = n_jobs
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l1=self.l1, neg_weight=math.inf if self.positive else 0.0)
@@ -152,12 +120,6 @@ class CRC(RepresentationClassifier):
     rule : {"scaled_residual", "residual", "reconstruction"}, default="scaled_residual"
         How the code becomes one score per class. The default is the rule of CRC's own paper; "residual" is
         the rule of Xu et al. (2019).
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -167,22 +129,11 @@ class CRC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
-    _parameter_constraints = {**CONSTRAINTS, "l2": [POSITIVE, None], "rule": [RULE]}
+    _parameter_constraints = {"l2": [POSITIVE, None], "rule": [RULE]}
 
-    def __init__(
-        self,
-        *,
-        l2: float | None = None,
-        rule: str = "scaled_residual",
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
-    ) -> None:
+    def __init__(self, *, l2: float | None = None, rule: str = "scaled_residual") -> None:
         self.l2 = l2
         self.rule = rule
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
@@ -202,12 +153,6 @@ class CROC(RepresentationClassifier):
         Ridge of the collaborative code; None is ``0.001 * n_atoms / 700``.
     subspace_l2 : float, default=1e-4
         Ridge of the projections P_k.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -218,7 +163,6 @@ class CROC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
-        **CONSTRAINTS,
         "weight": [Interval(Real, 0, 1, closed="both")],
         "l2": [POSITIVE, None],
         "subspace_l2": [POSITIVE],
@@ -231,29 +175,20 @@ class CROC(RepresentationClassifier):
         weight: float = 0.5,
         l2: float | None = None,
         subspace_l2: float = 1e-4,
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
     ) -> None:
         self.weight = weight
         self.l2 = l2
         self.subspace_l2 = subspace_l2
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         alone = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
         self.subspace_solver_ = ClosedForm(alone, dictionary)
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
-    def _class_scores(self, queries: FloatArray, codes: Any) -> FloatArray:
-        own_codes = self.subspace_solver_.solve(queries, certify=False).codes
-        alone = class_distances(self.dictionary_, queries, own_codes)
-        together = class_distances(self.dictionary_, queries, codes)
-        mixture = (1 - self.weight) * alone**2 + self.weight * together**2
-        energies = class_energies(self.dictionary_, codes)
-        return np.divide(mixture, energies, out=np.full_like(mixture, np.inf), where=energies > 0)
+    def _class_scores(self, parts: ClassParts) -> FloatArray:
+        alone, _ = class_parts(self.subspace_solver_, parts.queries)
+        mixture = (1 - self.weight) * alone.residuals() ** 2 + self.weight * parts.residuals() ** 2
+        return quotient(mixture, parts.energies())
 
 
 class ProCRC(RepresentationClassifier):
@@ -273,12 +208,6 @@ class ProCRC(RepresentationClassifier):
         does not divide: False reads gamma as that code does.
     rule : {"reconstruction", "residual", "scaled_residual"}, default="reconstruction"
         How the code becomes one score per class.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -289,7 +218,6 @@ class ProCRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
-        **CONSTRAINTS,
         "gamma": [NON_NEGATIVE],
         "l2": [POSITIVE],
         "per_class": ["boolean"],
@@ -303,17 +231,11 @@ class ProCRC(RepresentationClassifier):
         l2: float = 0.01,
         per_class: bool = True,
         rule: str = "reconstruction",
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
         self.per_class = per_class
         self.rule = rule
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def problem(self, n_classes: int) -> CodingProblem:
         """``sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2`` put into the common form."""
@@ -343,20 +265,15 @@ class NRC(RepresentationClassifier):
         Penalty parameter of ADMM.
     max_iter : int, default=5
         Steps of ADMM.
-    tol : float or None, default=None
-        For ADMM, None makes exactly max_iter steps, as published; a number stops each query once the paper's
-        three convergence conditions hold to tol, and then max_iter is the most steps allowed. For the exact
-        solver, the largest KKT violation; None is 1e-10.
+    step_tol : float or None, default=None
+        None makes exactly max_iter steps of ADMM, as published. A number stops each query once the paper's
+        three convergence conditions hold to it, and then max_iter is the most steps allowed.
+    tol : float, default=1e-10
+        Largest KKT violation of the exact solver.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
     n_jobs : int or None, default=None
         Threads of the exact solver; None follows joblib's configuration and OMP_NUM_THREADS.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -366,11 +283,11 @@ class NRC(RepresentationClassifier):
     """
 
     _parameter_constraints = {
-        **CONSTRAINTS,
         "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
-        "tol": [POSITIVE, None],
+        "step_tol": [POSITIVE, None],
+        "tol": [POSITIVE],
         "rule": [RULE],
         "n_jobs": N_JOBS,
     }
@@ -381,29 +298,25 @@ class NRC(RepresentationClassifier):
         solver: str = "admm",
         rho: float = 1.0,
         max_iter: int = 5,
-        tol: float | None = None,
+        step_tol: float | None = None,
+        tol: float = 1e-10,
         rule: str = "residual",
         n_jobs: int | None = None,
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
     ) -> None:
         self.solver = solver
         self.rho = rho
         self.max_iter = max_iter
+        self.step_tol = step_tol
         self.tol = tol
         self.rule = rule
         self.n_jobs = n_jobs
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         self.n_iter_ = self.max_iter
         problem = CodingProblem(neg_weight=math.inf)
         if self.solver == "exact":
-            return ActiveSet(problem, dictionary, tol=self.tol or 1e-10, n_jobs=self.n_jobs)
-        return ADMM(problem, dictionary, rho=self.rho, max_iter=self.max_iter, tol=self.tol)
+            return ActiveSet(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
+        return ADMM(problem, dictionary, rho=self.rho, max_iter=self.max_iter, tol=self.step_tol)
 
 
 class SoftNRC(RepresentationClassifier):
@@ -424,12 +337,6 @@ class SoftNRC(RepresentationClassifier):
         Largest relative duality gap of a code; float32 data reaches 1e-6.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
-    probability : bool, default=False
-        Whether `fit` also calibrates `predict_proba` by cross-validation.
-    reject_threshold : float or None, default=None
-        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
-    reject_by : {"margin", "concentration"}, default="margin"
-        What `confidence` is.
 
     Examples
     --------
@@ -439,7 +346,6 @@ class SoftNRC(RepresentationClassifier):
     """
 
     _parameter_constraints = {
-        **CONSTRAINTS,
         "l2": [POSITIVE],
         "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
         "rule": [RULE],
@@ -455,18 +361,12 @@ class SoftNRC(RepresentationClassifier):
         rule: str = "residual",
         tol: float = 1e-10,
         n_jobs: int | None = None,
-        probability: bool = False,
-        reject_threshold: float | None = None,
-        reject_by: str = "margin",
     ) -> None:
         self.l2 = l2
         self.neg_weight = neg_weight
         self.rule = rule
         self.tol = tol
         self.n_jobs = n_jobs
-        self.probability = probability
-        self.reject_threshold = reject_threshold
-        self.reject_by = reject_by
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l2=self.l2, neg_weight=self.neg_weight)

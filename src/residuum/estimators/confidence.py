@@ -1,75 +1,198 @@
-"""How sure an answer is, and "none of these".
-
-Confidence is ``margin = r_runner-up - r_winner`` of the class residuals r or, after Wright et al. (2009), the
-sparsity concentration index ``(K * max_k ||c_k||_1 / ||c||_1 - 1) / (K - 1)`` of the code c.
-"""
+"""How sure an answer is: calibrated probabilities, and "none of these", around any classifier of residuum."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray
-from residuum.estimators.calibration import (
-    Float64Array,
-    aligned,
-    expected_calibration_error,
-    fit_temperature,
-    held_out_folds,
-    margin,
-    probabilities,
-)
-from residuum.estimators.explanation import Verdict
-from residuum.solvers.base import Solution
-
-__all__ = ["ConfidenceMixin", "concentration", "expected_calibration_error", "margin", "reject_curve"]
-
-REJECT_TEXT = "none of these"
-CONSTRAINTS: dict[str, list[Any]] = {
-    "probability": ["boolean"],
-    "reject_threshold": [Interval(Real, 0, None, closed="left"), None],
-    "reject_by": [StrOptions({"margin", "concentration"})],
-}
+from residuum.estimators.answers import Answers, Float64Array, decision_values, reject_label
+from residuum.estimators.calibration import aligned, fit_temperature, held_out_folds, probabilities
+from residuum.estimators.classifiers import SoftNRC
+from residuum.estimators.explanation import Explanation
 
 
 def _wants_probability(classifier: Any) -> bool:
     return bool(classifier.probability)
 
 
-class ConfidenceMixin:
-    """`predict_proba`, `confidence` and rejection for a classifier with `residuals` and `_coded`."""
+class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """``p_k = exp(-d_k/t) / sum_j exp(-d_j/t)``, and "none of these" where confidence is low.
 
-    probability: bool
-    reject_threshold: float | None
-    reject_by: str
+    ``d_k = min(r_k - min_j r_j, cap)`` measures the class residuals r (for NSC their logarithms) from the
+    winner's. The temperature t and the cap are fitted to training samples that are held out in turn, so that
+    no probability rests on a sample that codes itself.
 
-    # Whether all residuals shrink together as samples join: ratios stay, differences do not.
-    _shrinking_residuals = False
-    log_residuals_ = False  # set by a fit with probability=True; model files may be older than it
+    Parameters
+    ----------
+    estimator : classifier or None, default=None
+        A classifier of residuum, also one that chooses its own parameters; None is ``SoftNRC()``.
+    probability : bool, default=True
+        Whether `fit` also calibrates `predict_proba`.
+    reject_threshold : float or None, default=None
+        `predict` answers ``reject_label_`` where ``confidence(X)`` is below this; None never does.
+    reject_by : {"margin", "concentration"}, default="margin"
+        What `confidence` is: the residual of the runner-up minus that of the winner, or the sparsity
+        concentration index of the code, from 0 (all classes take the same part) to 1 (one class carries all).
 
-    # What the classifier brings.
-    classes_: np.ndarray
-    dictionary_: Dictionary
-    residuals: Any
-    _coded: Any
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted to all samples.
+    temperature_, residual_cap_ : float or None
+        The calibration; None with ``probability=False``. They stay as fitted when samples are enrolled or
+        forgotten later, until the next `fit`.
+    classes_ : ndarray
+        Labels in sorted order, without the label for "none of these".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from residuum import NRC, ConfidentClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = ConfidentClassifier(NRC(), reject_threshold=0.05).fit(X[:300], y[:300])
+    >>> model.predict_proba(X[300:302]).shape
+    (2, 10)
+    >>> model.reject_label_
+    -1
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "estimator": [BaseEstimator, None],
+        "probability": ["boolean"],
+        "reject_threshold": [Interval(Real, 0, None, closed="left"), None],
+        "reject_by": [StrOptions({"margin", "concentration"})],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        probability: bool = True,
+        reject_threshold: float | None = None,
+        reject_by: str = "margin",
+    ) -> None:
+        self.estimator = estimator
+        self.probability = probability
+        self.reject_threshold = reject_threshold
+        self.reject_by = reject_by
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the classifier to all samples, then calibrate on samples held out in turn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self
+        """
+        if self.reject_by == "concentration" and (self.reject_threshold or 0) > 1:
+            raise ValueError(
+                "The 'reject_threshold' parameter of ConfidentClassifier must be at most 1 with "
+                f"reject_by='concentration', or every query is rejected. Got {self.reject_threshold!r}."
+            )
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        fitted = clone(self._inner()).fit(X, y)
+        calibration: tuple[float | None, float | None] = (None, None)
+        if self.probability:
+            calibration = _calibrated(getattr(fitted, "best_estimator_", fitted), X, y)
+        self.estimator_ = fitted
+        self.temperature_, self.residual_cap_ = calibration
+        return self
+
+    def _inner(self) -> Any:
+        return SoftNRC() if self.estimator is None else self.estimator
+
+    @property
+    def _classifier(self) -> Any:
+        """The fitted classifier that codes, behind a search where there is one."""
+        check_is_fitted(self)
+        return getattr(self.estimator_, "best_estimator_", self.estimator_)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels in sorted order."""
+        return self._classifier.classes_
+
+    @property
+    def dictionary_(self) -> Dictionary:
+        """The unit-norm training samples."""
+        return self._classifier.dictionary_
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of samples that were ever enrolled."""
+        return self._classifier.n_samples_seen_
+
+    @property
+    def reject_label_(self) -> Any:
+        """What `predict` answers for "none of these".
+
+        The text "none of these" for text labels; for numbers the first of -1, -2, ... that is not a class.
+        """
+        return reject_label(self.classes_)
+
+    def answer(self, X: Any) -> Answers:
+        """Everything that is said about the queries, with probabilities and rejection, from one pass.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        classifier = self._classifier
+        return self._judged(classifier.answer(self._checked(X), confidence=self.reject_by))
+
+    def _judged(self, answers: Answers) -> Answers:
+        """The answers of the classifier with rejection and probabilities."""
+        if self.reject_threshold is not None:
+            answers = replace(answers, rejected=answers.confidence < self.reject_threshold)
+        if self.temperature_ is not None and self.residual_cap_ is not None:
+            comparable = _comparable(self._classifier, answers.residuals)
+            p = probabilities(comparable, self.temperature_, self.residual_cap_)
+            answers = replace(answers, probabilities=p)
+        return answers
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
+
+    def predict(self, X: Any) -> Any:
+        """Label of the winning class, or ``reject_label_`` where ``confidence(X)`` is below the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_queries,)
+            Of a type that is wide enough for both.
+        """
+        return self.answer(X).labels
 
     @available_if(_wants_probability)
     def predict_proba(self, X: Any) -> Float64Array:
-        """Calibrated probabilities of the classes; only with ``probability=True``.
-
-        ``softmax(-residuals / temperature_)``, for NSC with the logarithms of the residuals, where a class
-        more than ``residual_cap_`` behind the winner counts as that far behind. Both numbers were fitted to
-        training samples held out in turn; they stay as fitted when samples are enrolled or forgotten later,
-        until the next `fit`. Rejection does not change the probabilities.
+        """Calibrated probabilities of the classes; rejection does not change them.
 
         Parameters
         ----------
@@ -81,8 +204,13 @@ class ConfidenceMixin:
         probabilities : ndarray of shape (n_queries, n_classes)
             In the order of ``classes_``; all equal for an all-zero query.
         """
-        self._check_calibrated()
-        return self._probabilities(self.residuals(X))
+        answers = self.answer(X)
+        if answers.probabilities is None:
+            raise ValueError(
+                "This ConfidentClassifier was fitted with probability=False, so its probabilities are not "
+                "calibrated. Call fit again with probability=True."
+            )
+        return answers.probabilities
 
     def confidence(self, X: Any) -> Float64Array:
         """How sure each answer is, the number that ``reject_threshold`` is compared with.
@@ -95,157 +223,124 @@ class ConfidenceMixin:
         Returns
         -------
         confidence : ndarray of shape (n_queries,)
-            Larger is surer. With ``reject_by="margin"``, the residual of the runner-up minus that of the
-            winner (inf with a single class). With "concentration", the sparsity concentration index, from
-            0 (all classes take the same part in the code) to 1 (one class carries it all).
+            Larger is surer; inf for the margin with a single class.
         """
-        return np.concatenate(self._coded(X, self._sureness))
+        return self.answer(X).confidence
 
-    @property
-    def reject_label_(self) -> Any:
-        """What `predict` answers for "none of these".
+    def residuals(self, X: Any) -> FloatArray:
+        """Score of every class by the rule of the classifier, smallest wins.
 
-        The text "none of these" for text labels; for numbers the first of -1, -2, ... that is not a class.
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_queries, n_classes)
         """
-        check_is_fitted(self)
-        return reject_label(self.classes_)
+        return self._classifier.residuals(self._checked(X))
 
-    def _sureness(self, solution: Solution, scores: FloatArray) -> Float64Array:
-        if self.reject_by == "margin":
-            return margin(scores)
-        return concentration(self.dictionary_, solution.codes)
+    def decision_function(self, X: Any) -> FloatArray:
+        """Minus the class residuals; with two classes, the first residual minus the second.
 
-    def _predict_or_reject(self, X: Any) -> np.ndarray:
-        def judge(solution: Solution, scores: FloatArray) -> tuple[np.ndarray, Float64Array]:
-            return scores.argmin(axis=1), self._sureness(solution, scores)
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
 
-        judged = self._coded(X, judge)
-        winners, sure = (np.concatenate(column) for column in zip(*judged, strict=True))
-        return labels_or_reject(self.classes_, winners, sure < self.reject_threshold)
+        Returns
+        -------
+        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
+        """
+        return decision_values(self.residuals(X))
 
-    def _verdict(self, solution: Solution, scores: FloatArray) -> Verdict:
-        """What is said of the single query behind the solution."""
-        sure = float(self._sureness(solution, scores)[0])
-        rejected = self.reject_threshold is not None and sure < self.reject_threshold
-        winner = self.classes_.tolist()[scores[0].argmin()]
-        known = None
-        if self.probability and hasattr(self, "temperature_"):
-            known = self._probabilities(scores)[0].tolist()
-        return Verdict(
-            method=type(self).__name__,
-            rule=getattr(self, "rule", type(self).__name__.lower()),
-            answer=self.reject_label_ if rejected else winner,
-            rejected=rejected,
-            confidence=sure,
-            reject_by=self.reject_by,
-            reject_threshold=self.reject_threshold,
-            probabilities=known,
+    def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
+        """Why one query got its label, with its probabilities and whether it is rejected.
+
+        Parameters
+        ----------
+        query : array-like of shape (n_features,) or (1, n_features)
+            One query.
+        max_atoms : int or None, default=None
+            Keep only this many atoms; None keeps all that are used.
+
+        Returns
+        -------
+        explanation : Explanation
+        """
+        explanation, answers = self._classifier._explained(query, max_atoms, self.reject_by)
+        return explanation.judged(
+            self._judged(answers), reject_by=self.reject_by, reject_threshold=self.reject_threshold
         )
 
-    def _probabilities(self, residuals: FloatArray) -> Float64Array:
-        return probabilities(self._comparable(residuals), self.temperature_, self.residual_cap_)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Enrol more samples; the calibration stays that of the last `fit`.
 
-    def _comparable(self, residuals: FloatArray) -> FloatArray:
-        """Residuals whose differences mean the same for few training samples as for many."""
-        return np.log(np.maximum(residuals, 1e-12)) if self.log_residuals_ else residuals
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like or None, default=None
+            As for the classifier.
 
-    def _check_calibrated(self) -> None:
-        check_is_fitted(self)
-        if not hasattr(self, "temperature_"):
-            raise NotFittedError(
-                f"This {type(self).__name__} was fitted with probability=False, so its probabilities are "
-                "not calibrated. Call fit again with probability=True."
-            )
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "estimator_"):
+            return self.fit(X, y)
+        self._classifier.partial_fit(X, y, classes)
+        return self
 
-    def _fit_confidence(self, X: FloatArray, class_index: np.ndarray, n_classes: int) -> None:
-        """Set ``temperature_`` and its like where asked for, and drop those of an earlier fit."""
-        threshold = self.reject_threshold
-        if self.reject_by == "concentration" and threshold is not None and threshold > 1:
-            raise ValueError(
-                f"The 'reject_threshold' parameter of {type(self).__name__} must be at most 1 with "
-                f"reject_by='concentration', or every query is rejected. Got {threshold!r} instead."
-            )
-        for name in ("temperature_", "residual_cap_", "log_residuals_"):
-            vars(self).pop(name, None)
-        if not self.probability:
-            return
-        usable = np.flatnonzero(X.any(axis=1))  # zero samples have no direction and tie between all classes
-        X, class_index = X[usable], class_index[usable]
-        plain = clone(self).set_params(probability=False, reject_threshold=None)
-        found, truth = [np.empty((0, n_classes))], [class_index[:0]]
-        for train, held_out in held_out_folds(class_index):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # fit itself has told them of all the samples
-                model = clone(plain).fit(X[train], class_index[train])
-            residuals = np.full((len(held_out), n_classes), np.inf)
-            residuals[:, model.classes_] = model.residuals(X[held_out])
-            found.append(residuals)
-            truth.append(class_index[held_out])
-        if len(found) == 1 and n_classes > 1:
-            raise ValueError(
-                f"{type(self).__name__} cannot calibrate probabilities: every class has only 1 sample, so "
-                "none can be held out. Add samples, or pass probability=False."
-            )
-        self.log_residuals_ = self._shrinking_residuals
-        residuals = self._comparable(np.concatenate(found))
-        self.temperature_, self.residual_cap_ = fit_temperature(residuals, np.concatenate(truth))
+    def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
+        """Remove samples or classes; the calibration stays that of the last `fit`.
+
+        Parameters
+        ----------
+        samples, labels
+            As for the classifier.
+
+        Returns
+        -------
+        self
+        """
+        self._classifier.forget(samples=samples, labels=labels)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._inner().__sklearn_tags__().classifier_tags.poor_score
+        return tags
 
 
-def concentration(dictionary: Dictionary, codes: Any) -> Float64Array:
-    """``(K * max_k ||c_k||_1 / ||c||_1 - 1) / (K - 1)``, shape (n_queries,); 0 for c = 0, 1 with one class.
-
-    1 when all atoms used are of one class, 0 when every class has the same part.
-    """
-    n_classes = dictionary.n_classes
-    sizes = np.zeros((codes.shape[0], n_classes))
-    if sp.issparse(codes):
-        rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-        np.add.at(sizes, (rows, dictionary.atom_class[codes.indices]), np.abs(codes.data))
-    else:
-        for k, block in enumerate(dictionary.blocks):
-            sizes[:, k] = np.abs(codes[:, block]).sum(axis=1)
-    if n_classes == 1:
-        return np.ones(len(sizes))
-    whole = sizes.sum(axis=1)
-    largest = np.divide(sizes.max(axis=1), whole, out=np.full_like(whole, 1 / n_classes), where=whole > 0)
-    return np.clip((n_classes * largest - 1) / (n_classes - 1), 0.0, 1.0)
+def _comparable(classifier: Any, residuals: FloatArray) -> FloatArray:
+    """Residuals whose differences mean the same for few training samples as for many."""
+    return np.log(np.maximum(residuals, 1e-12)) if classifier._shrinking_residuals else residuals
 
 
-def reject_label(classes: np.ndarray) -> Any:
-    """The label of "none of these" among these classes.
-
-    Text labels get the text "none of these"; numbers the first of -1, -2, ... that is not a class.
-    """
-    labels = classes.tolist()
-    taken = set(labels)
-    if all(isinstance(label, str | bytes) for label in labels):
-        text = REJECT_TEXT
-        while text in taken or text.encode() in taken:
-            text += "!"
-        return text.encode() if isinstance(labels[0], bytes) else text
-    number = -1
-    while number in taken:
-        number -= 1
-    return float(number) if classes.dtype.kind == "f" else number
-
-
-def labels_or_reject(classes: np.ndarray, winners: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """``classes[winners]``, and `reject_label` where rejected, in a type that holds both exactly."""
-    label = reject_label(classes)
-    if classes.dtype.kind == "u":
-        # No NumPy type holds both -1 and the upper half of uint64; objects (Python integers) do.
-        wide = np.promote_types(classes.dtype, np.int8)
-        holder = np.int64 if int(classes.max()) <= np.iinfo(np.int64).max else object
-        dtype: Any = wide if wide.kind == "i" else holder
-    elif classes.dtype.kind in "bi":
-        dtype = np.promote_types(classes.dtype, np.min_scalar_type(label))
-    elif classes.dtype.kind in "US":
-        dtype = np.promote_types(classes.dtype, np.array(label).dtype)
-    else:
-        dtype = classes.dtype
-    answers = classes.astype(dtype)[winners]
-    answers[rejected] = label
-    return answers
+def _calibrated(classifier: Any, X: FloatArray, y: np.ndarray) -> tuple[float, float]:
+    """Temperature and cap, from residuals of samples that were held out in turn."""
+    classes, class_index = np.unique(y, return_inverse=True)
+    usable = np.flatnonzero(X.any(axis=1))  # zero samples have no direction and tie between all classes
+    X, class_index = X[usable], class_index[usable]
+    found, truth = [np.empty((0, len(classes)))], [class_index[:0]]
+    for train, held_out in held_out_folds(class_index):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the fit to all samples has given them already
+            model = clone(classifier).fit(X[train], class_index[train])
+        residuals = np.full((len(held_out), len(classes)), np.inf)
+        residuals[:, model.classes_] = model.residuals(X[held_out])
+        found.append(residuals)
+        truth.append(class_index[held_out])
+    if len(found) == 1 and len(classes) > 1:
+        raise ValueError(
+            "ConfidentClassifier cannot calibrate probabilities: every class has only 1 sample, so none can "
+            "be held out. Add samples, or pass probability=False."
+        )
+    return fit_temperature(_comparable(classifier, np.concatenate(found)), np.concatenate(truth))
 
 
 def reject_curve(

@@ -1,10 +1,8 @@
 """Samples that join or leave a fitted classifier: ``partial_fit`` and ``forget``.
 
-Both give what a fit to the samples that remain would give, up to rounding, without doing all of its work:
-each solver carries its factors over (see ``residuum.solvers._updated``), and the dictionary puts new atoms
-behind those there are (see ``residuum.grown_dictionary``). Factors are made anew after 200 samples (SoftNRC:
-32), when the atoms become fewer or more than the features, and for ProCRC when the number of classes changes,
-on which its weights depend.
+Both give what a fit to the samples that remain would give, up to rounding. Sums over all atoms (``XX'`` and
+the class moments) are corrected by the samples that came or went, solvers that have `follow` reuse what did
+not change, and everything else is prepared again at the next query.
 """
 
 from __future__ import annotations
@@ -18,10 +16,8 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.dictionary import Change, Dictionary, unit_rows
 from residuum.errors import UsageError
-from residuum.grown_dictionary import GrownDictionary
-from residuum.solvers._change import Change
 
 # Labels of one group can be compared and sorted together.
 _LABEL_GROUPS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "O": "text"}
@@ -39,8 +35,7 @@ class Enrolment:
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Enrol more samples, of known or new classes; on an unfitted classifier, fit.
 
-        The result is that of a fit to all samples enrolled so far, up to rounding; a calibration of
-        probabilities stays that of the last fit.
+        The result is that of a fit to all samples enrolled so far, up to rounding.
 
         Parameters
         ----------
@@ -73,14 +68,20 @@ class Enrolment:
                 UserWarning,
                 stacklevel=2,
             )
+        before = self.dictionary_
         old_class = np.searchsorted(labels, self.classes_.astype(labels.dtype))
-        change = _enrolled(
-            self.dictionary_,
-            old_class,
-            unit[rows],
-            np.searchsorted(labels, y.astype(labels.dtype))[rows],
-            self.n_samples_seen_ + rows,
-            len(labels),
+        new_class = np.searchsorted(labels, y.astype(labels.dtype))[rows]
+        both = np.concatenate([old_class[before.atom_class], new_class])
+        order = np.argsort(both, kind="stable")  # behind the older atoms of its class, as a fit would sort
+        class_origin = np.full(len(labels), -1)
+        class_origin[old_class] = np.arange(len(old_class))
+        change = Change.of(
+            before,
+            np.where(order < before.n_atoms, order, -1),
+            unit[rows][order[order >= before.n_atoms] - before.n_atoms],
+            np.searchsorted(both[order], np.arange(len(labels) + 1)).astype(np.int64),
+            np.concatenate([before.samples, self.n_samples_seen_ + rows])[order],
+            class_origin,
         )
         self._follow(change, labels)
         self.n_samples_seen_ += len(X)
@@ -89,9 +90,9 @@ class Enrolment:
     def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
         """Remove samples; a class goes with its last sample.
 
-        The result is that of a fit to the samples that remain, up to rounding; a calibration of probabilities
-        stays that of the last fit. Factors that were corrected for what was removed may still hold traces of
-        it, in memory and in a model file: where samples have to be erased, fit anew to those that remain.
+        The result is that of a fit to the samples that remain, up to rounding. Sums that were corrected for
+        what was removed may still differ from fresh ones in their last digits, in memory and in a model file:
+        where samples have to be erased without a trace, fit anew to those that remain.
 
         Parameters
         ----------
@@ -108,22 +109,23 @@ class Enrolment:
         check_is_fitted(self)
         if samples is None and labels is None:
             raise UsageError(f"forget of {type(self).__name__} needs samples or labels. Got neither.")
-        dictionary = self.dictionary_
-        gone = _with_samples(dictionary, samples) | _with_labels(dictionary, self.classes_, labels)
+        before = self.dictionary_
+        gone = _with_samples(before, samples) | _with_labels(before, self.classes_, labels)
         if gone.all():
             raise UsageError(
                 f"forget would leave {type(self).__name__} without a sample. Keep at least one, or fit anew."
             )
         kept = np.flatnonzero(~gone)
-        counts = np.bincount(dictionary.atom_class[kept], minlength=dictionary.n_classes)
+        counts = np.bincount(before.atom_class[kept], minlength=before.n_classes)
         # A class that had only zero vectors has no atom to lose and stays.
-        alive = (counts > 0) | (np.diff(dictionary.starts) == 0)
+        alive = (counts > 0) | (before.sizes == 0)
         if labels is not None:
             alive &= ~np.isin(self.classes_, np.atleast_1d(np.asarray(labels)))
         starts = np.concatenate([[0], np.cumsum(counts[alive])]).astype(np.int64)
-        none = np.empty((0, dictionary.n_features), dtype=dictionary.dtype)
-        after = GrownDictionary.changed(dictionary, kept, none, starts, dictionary.samples[kept])
-        self._follow(Change(dictionary, after, kept), self.classes_[alive])
+        change = Change.of(
+            before, kept, before.atoms[:0], starts, before.samples[kept], np.flatnonzero(alive)
+        )
+        self._follow(change, self.classes_[alive])
         return self
 
     def _follow(self, change: Change, labels: np.ndarray) -> None:
@@ -133,10 +135,9 @@ class Enrolment:
         self.classes_, self.dictionary_ = labels, change.after
         for name, before in old.items():
             solver = getattr(self, name)
-            if type(solver) is type(before):
-                solver.adopt(before, change)
-            else:  # a parameter was changed since
-                solver.prepare()
+            # The solver is of another type where a parameter was changed since.
+            if type(solver) is type(before) and hasattr(solver, "follow"):
+                solver.follow(before, change)
 
 
 def check_labels(y: np.ndarray) -> None:
@@ -147,23 +148,6 @@ def check_labels(y: np.ndarray) -> None:
         if y.dtype.kind == "O":  # text, or refused
             warnings.filterwarnings("ignore", message="The number of unique classes is greater")
         check_classification_targets(y)
-
-
-def _enrolled(
-    before: Dictionary,
-    old_class: npt.NDArray[np.int64],
-    unit: FloatArray,
-    new_class: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.int64],
-    n_classes: int,
-) -> Change:
-    """The dictionary with more atoms, each behind the older ones of its class, as a fit would sort them."""
-    both = np.concatenate([old_class[before.atom_class], new_class])
-    order = np.argsort(both, kind="stable")
-    starts = np.searchsorted(both[order], np.arange(n_classes + 1)).astype(np.int64)
-    samples = np.concatenate([before.samples, numbers])[order]
-    after = GrownDictionary.changed(before, order, unit, starts, samples)
-    return Change(before, after, np.where(order < before.n_atoms, order, -1))
 
 
 def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray:

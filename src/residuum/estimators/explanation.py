@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -11,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary, FloatArray
+from residuum.estimators.answers import Answers, reject_label
 from residuum.solvers.base import Solution
+from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"
 
@@ -35,7 +36,7 @@ class AtomShare:
 class ClassPart:
     """One class's part: its residual, the norm of ``X_k c_k`` and the sum of the shares of its atoms.
 
-    The query has norm 1. ``probability`` is None unless the classifier was fitted with ``probability=True``.
+    The query has norm 1. ``probability`` is None unless the classifier is calibrated.
     """
 
     label: Any
@@ -55,11 +56,10 @@ class Verdict:
     method: str
     rule: str
     answer: Any
-    rejected: bool
     confidence: float
-    reject_by: str
-    reject_threshold: float | None
-    probabilities: list[float] | None
+    rejected: bool = False
+    reject_by: str = "margin"
+    reject_threshold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,23 @@ class Explanation:
     classes: list[ClassPart] = field(repr=False)
     atoms_used: int
     verdict: Verdict
+
+    def judged(self, answers: Answers, *, reject_by: str, reject_threshold: float | None) -> Explanation:
+        """The same with the rejection and the probabilities of the single query behind `answers`."""
+        rejected = answers.rejected is not None and bool(answers.rejected[0])
+        verdict = replace(
+            self.verdict,
+            answer=reject_label(answers.classes) if rejected else self.label,
+            confidence=float(answers.confidence[0]),
+            rejected=rejected,
+            reject_by=reject_by,
+            reject_threshold=reject_threshold,
+        )
+        classes = self.classes
+        if answers.probabilities is not None:
+            known = dict(zip(answers.classes.tolist(), answers.probabilities[0].tolist(), strict=True))
+            classes = [replace(part, probability=known[part.label]) for part in classes]
+        return replace(self, classes=classes, verdict=verdict)
 
     def named(self, names: Sequence[str] | None) -> Explanation:
         """The same with the names of the training samples, given in their order; None changes nothing.
@@ -142,31 +159,31 @@ class Explanation:
             "atoms_used": self.atoms_used,
             "atoms": [asdict(atom) for atom in self.atoms],
         }
-        return _plain(content)
+        return plain(content)
 
 
 def explain_query(
     dictionary: Dictionary,
-    classes: np.ndarray,
     solution: Solution,
-    scores: FloatArray,
+    answers: Answers,
     *,
+    method: str,
+    rule: str,
     max_atoms: int | None,
-    verdict: Verdict,
 ) -> Explanation:
-    """Explanation of the single query behind `solution`, whose class scores are `scores` (n_classes,)."""
-    codes = solution.codes
+    """Explanation of the single query behind `solution` and `answers`."""
+    codes, scores = solution.codes, answers.residuals[0]
     code = (codes.toarray() if sp.issparse(codes) else codes)[0]  # (n_atoms,)
     whole = dictionary.combinations(code[None])[0]  # (n_features,)
     energy = float(whole @ whole)
     shares = code * dictionary.correlations(whole[None])[0] / (energy if energy > 0 else 1.0)
     used = np.flatnonzero(code)
     ranking = np.argsort(scores, kind="stable")
-    labels = classes.tolist()
+    labels = answers.classes.tolist()
     return Explanation(
         label=labels[ranking[0]],
         runner_up=labels[ranking[1]] if len(labels) > 1 else None,
-        margin=_margin(scores[ranking]),
+        margin=float(answers.margins[0]),
         residuals={label: float(score) for label, score in zip(labels, scores, strict=True)},
         atoms=[
             AtomShare(
@@ -185,39 +202,17 @@ def explain_query(
             ClassPart(
                 label=labels[k],
                 residual=float(scores[k]),
-                norm=float(np.linalg.norm(code[block] @ dictionary.class_block(k))),
+                norm=float(np.linalg.norm(code[block] @ dictionary.atoms[block])),
                 share=float(shares[block].sum()),
-                probability=verdict.probabilities[k] if verdict.probabilities else None,
             )
             for k, block in ((k, dictionary.blocks[k]) for k in ranking)
         ],
         atoms_used=len(used),
-        verdict=verdict,
+        verdict=Verdict(method, rule, answer=labels[ranking[0]], confidence=float(answers.confidence[0])),
     )
 
 
 def class_reconstructions(dictionary: Dictionary, codes: Any) -> FloatArray:
     """``X_k c_k`` of one query for every class, shape (n_classes, n_features)."""
     code = (codes.toarray() if sp.issparse(codes) else codes)[0]
-    return np.stack([code[block] @ dictionary.class_block(k) for k, block in enumerate(dictionary.blocks)])
-
-
-def _margin(ranked: FloatArray) -> float:
-    if len(ranked) == 1:
-        return math.inf
-    return float(ranked[1] - ranked[0]) if math.isfinite(ranked[0]) else 0.0  # inf - inf is a tie
-
-
-def _plain(value: Any) -> Any:
-    """Only what JSON knows."""
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+    return np.stack([code[block] @ dictionary.atoms[block] for block in dictionary.blocks])

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.estimators.base import dense
 from residuum.estimators.classifiers import CRC, NRC, SRC
 from residuum.problem import CodingProblem
 from residuum.solvers import ADMM
+from residuum.solvers.base import dense
 
 STEPS = 100
 RHO = 1.0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from residuum.models.evaluation import evaluate
-from residuum.models.predictions import Answers, answer
+from residuum.models.predictions import answer, records
 from residuum.models.queries import open_queries
-from residuum.models.recipe import METHODS, Fitted, Recipe, fit_recipe, parse_settings
+from residuum.models.recipe import Fitted, Recipe, fit_recipe, parse_settings
 
 __all__ = [
-    "METHODS",
-    "Answers",
     "Fitted",
     "Recipe",
     "answer",
@@ -17,4 +15,5 @@ __all__ = [
     "fit_recipe",
     "open_queries",
     "parse_settings",
+    "records",
 ]

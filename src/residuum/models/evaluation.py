@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from residuum.estimators.confidence import expected_calibration_error, reject_curve
-from residuum.models.predictions import Answers
+from residuum.estimators.answers import Answers
+from residuum.estimators.calibration import expected_calibration_error
+from residuum.estimators.confidence import reject_curve
 from residuum.models.queries import as_known
 
 UNKNOWN = "(not a class of the model)"
@@ -29,8 +30,7 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
         The true labels.
     """
     truth, texts = as_known(labels, answers.classes)  # (n_samples,), -1 where unknown
-    position = {label: i for i, label in enumerate(answers.classes.tolist())}
-    said = np.array([position[label] for label in answers.winners.tolist()])
+    said = answers.winners
     correct = said == truth
     known = truth >= 0
     results: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from residuum.errors import ModelFileError, ResiduumError, UsageError
-from residuum.estimators.base import RepresentationClassifier
 from residuum.models.container import Pieces, is_model_folder, parse_json, read_container, write_container
 from residuum.models.npy import array_pieces, read_array
-from residuum.models.parts import Keep, Node, classifier_from, classifier_node, step_from, step_node
+from residuum.models.parts import Keep, Node, chosen, classifier_from, classifier_node, step_from, step_node
 from residuum.models.values import encode, plain_json
 from residuum.selection.base import GridSelector
 
@@ -118,41 +116,33 @@ def save_model(
     return path
 
 
-def _node(estimator: Any, keep: Keep) -> tuple[Node, RepresentationClassifier, dict[str, Any]]:
+def _node(estimator: Any, keep: Keep) -> tuple[Node, Any, dict[str, Any]]:
     """The description of an estimator, the classifier in it, and how its parameters were chosen."""
     if not isinstance(estimator, Pipeline):
-        classifier, selection = _chosen(estimator)
-        return classifier_node(classifier, keep), classifier, selection
-    classifier, selection = _chosen(estimator.steps[-1][1])
+        return classifier_node(chosen(estimator), keep), chosen(estimator), _selection(estimator)
+    last = estimator.steps[-1][1]
     steps = []
     for name, step in estimator.steps[:-1]:
         if step is None or (isinstance(step, str) and step == "passthrough"):
             steps.append({"name": name, "type": "passthrough"})
         else:
             steps.append({"name": name, **step_node(step, f"step {name!r}", keep)})
-    steps.append({"name": estimator.steps[-1][0], **classifier_node(classifier, keep)})
-    return {"type": "Pipeline", "steps": steps}, classifier, selection
+    steps.append({"name": estimator.steps[-1][0], **classifier_node(chosen(last), keep)})
+    return {"type": "Pipeline", "steps": steps}, chosen(last), _selection(last)
 
 
-def _chosen(estimator: Any) -> tuple[RepresentationClassifier, dict[str, Any]]:
-    if isinstance(estimator, GridSelector):
-        selection = {
-            "estimator": type(estimator).__name__,
-            "parameters": {name: _readable(value) for name, value in estimator.best_params_.items()},
-            "score": _readable(estimator.best_score_),
-            "n_splits": estimator.n_splits_,
-            "n_candidates": len(estimator.cv_results_["params"]),
-        }
-        chosen = copy.copy(estimator.best_estimator_)
-        if hasattr(estimator, "feature_names_in_"):
-            chosen.feature_names_in_ = estimator.feature_names_in_
-        return chosen, selection
-    if not isinstance(estimator, RepresentationClassifier):
-        raise UsageError(
-            "save_model stores classifiers of residuum, alone or as the last step of a Pipeline. "
-            f"Got {type(estimator).__name__} instead."
-        )
-    return estimator, {}
+def _selection(estimator: Any) -> dict[str, Any]:
+    """How a search, alone or within a ConfidentClassifier, has chosen its parameters; else nothing."""
+    search = getattr(estimator, "estimator_", estimator)
+    if not isinstance(search, GridSelector):
+        return {}
+    return {
+        "estimator": type(search).__name__,
+        "parameters": {name: _readable(value) for name, value in search.best_params_.items()},
+        "score": _readable(search.best_score_),
+        "n_splits": search.n_splits_,
+        "n_candidates": len(search.cv_results_["params"]),
+    }
 
 
 def _readable(value: Any) -> Any:

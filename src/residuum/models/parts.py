@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
-from residuum.dictionary import Dictionary
+from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
-from residuum.estimators import classifiers
-from residuum.estimators.base import RepresentationClassifier
-from residuum.grown_dictionary import GrownDictionary, Parts
+from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.models.values import decode, decode_labels, encode, encode_labels
+from residuum.selection.base import GridSelector
 
 # Stores an array under a name of its own; gives back the array of a name.
 Keep = Callable[[str, Any], str]
 Fetch = Callable[[str], np.ndarray]
 Node = dict[str, Any]
 
-CLASSIFIERS: dict[str, type[RepresentationClassifier]] = {
-    name: getattr(classifiers, name) for name in ("NSC", "SRC", "CRC", "CROC", "ProCRC", "NRC", "SoftNRC")
-}
+_CALIBRATION = ("temperature_", "residual_cap_")
 
 
 @dataclass(frozen=True)
@@ -61,69 +59,97 @@ STEPS: dict[str, Step] = {
 }  # fmt: skip
 
 
-def classifier_node(model: RepresentationClassifier, keep: Keep) -> Node:
+def classifier_node(model: Any, keep: Keep) -> Node:
     """Parameters, labels, dictionary and what else a fitted classifier has learned."""
+    if isinstance(model, ConfidentClassifier):
+        node = _common(model, "ConfidentClassifier", omitted=("estimator",))
+        node["fitted"] = _fitted(model, _CALIBRATION, keep, "ConfidentClassifier")
+        node["classifier"] = classifier_node(chosen(model.estimator_), keep)
+        return node
     name = type(model).__name__
-    if CLASSIFIERS.get(name) is not type(model):
+    if METHODS.get(name) is not type(model):
         raise UsageError(
-            f"save_model stores {', '.join(CLASSIFIERS)}. Got {type(model).__module__}.{name} instead."
+            f"save_model stores {', '.join(METHODS)}. Got {type(model).__module__}.{name} instead."
         )
     node = _common(model, name)
     node["labels"] = encode_labels(model.classes_, name)
     node["dictionary"] = {
-        name: keep(name, array) for name, array in _dictionary_arrays(model.dictionary_).items()
+        part: keep(part, array) for part, array in _dictionary_arrays(model.dictionary_).items()
     }
-    node["fitted"] = _fitted(model, ("n_samples_seen_", *model._stored_attributes), keep, name)
-    # Empty unless samples were enrolled or forgotten since the fit: what a fresh solver would not have.
-    node["solvers"] = {
-        solver: {part: keep(part, array) for part, array in getattr(model, solver).state().items()}
-        for solver in model._solver_names
-    }
+    node["fitted"] = _fitted(model, ("n_samples_seen_",), keep, name)
     return node
 
 
+def chosen(estimator: Any) -> Any:
+    """The classifier that a search has chosen, with the names of the features; others as they are."""
+    if not isinstance(estimator, GridSelector):
+        return estimator
+    classifier = copy.copy(estimator.best_estimator_)
+    if hasattr(estimator, "feature_names_in_"):
+        classifier.feature_names_in_ = estimator.feature_names_in_
+    return classifier
+
+
 def _dictionary_arrays(dictionary: Dictionary) -> dict[str, np.ndarray]:
-    """The dictionary as it lies in memory: what it computes with stays the same, bit for bit."""
-    arrays = {"starts": dictionary.starts, "samples": dictionary.samples}
-    parts = dictionary.parts
-    if parts is None:
-        return {"atoms": dictionary.atoms, **arrays}
-    return {"atoms": parts.base, "joined": parts.joined, "source": parts.source, **arrays}
+    """The dictionary, and the sums over its atoms where a solver uses them."""
+    arrays = {"atoms": dictionary.atoms, "starts": dictionary.starts, "samples": dictionary.samples}
+    computed = vars(dictionary)
+    if "moments" in computed:
+        arrays["moments"] = np.stack(dictionary.moments.matrices)
+        arrays["terms"] = dictionary.moments.terms
+    if "normal" in computed:
+        arrays["normal"] = dictionary.normal
+    return arrays
 
 
 def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
     atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
-    joined, source = arrays.get("joined", atoms[:0]), arrays.get("source", np.arange(len(samples)))
+    square = (n_features, n_features)
     good = (
-        all(rows.ndim == 2 and rows.shape[1] == n_features for rows in (atoms, joined))
+        set(arrays) <= {"atoms", "starts", "samples", "moments", "terms", "normal"}
+        and atoms.shape == (len(samples), n_features)
         and atoms.dtype in (np.float32, np.float64)
-        and joined.dtype == atoms.dtype
-        and starts.dtype == samples.dtype == source.dtype == np.int64
+        and starts.dtype == samples.dtype == np.int64
         and starts.shape == (n_classes + 1,)
-        and samples.shape == (len(atoms) + len(joined),)
+        and samples.shape == (len(atoms),)
         and len(samples) > 0
         and samples.min() >= 0
         and len(np.unique(samples)) == len(samples)
         and starts[0] == 0
         and starts[-1] == len(samples)
         and bool((np.diff(starts) >= 0).all())
-        and ("joined" in arrays) == ("source" in arrays)
-        and np.array_equal(np.sort(source), np.arange(len(samples)))
-        and all(rows.flags.c_contiguous and bool(np.isfinite(rows).all()) for rows in (atoms, joined))
+        and atoms.flags.c_contiguous
+        and bool(np.isfinite(atoms).all())
+        and ("moments" in arrays) == ("terms" in arrays)
+        and ("moments" not in arrays or _are_sums(arrays["moments"], (n_classes, *square)))
+        and ("terms" not in arrays or arrays["terms"].shape == (n_classes,))
+        and ("terms" not in arrays or arrays["terms"].dtype == np.int64)
+        and ("normal" not in arrays or _are_sums(arrays["normal"], square))
     )
-    if good and "source" in arrays:
-        order = np.lexsort((source, np.repeat(np.arange(n_classes), np.diff(starts))))
-        good = np.array_equal(order, np.arange(len(samples)))  # ascending within each class
     if not good:
         raise ValueError("the parts of its dictionary do not fit together")
-    if "source" not in arrays:
-        return Dictionary(atoms, starts, samples)
-    return GrownDictionary(Parts(atoms, joined, source), starts, samples)
+    dictionary = Dictionary(atoms, starts, samples)
+    if "moments" in arrays:
+        vars(dictionary)["moments"] = ClassMoments(list(arrays["moments"]), arrays["terms"])
+    if "normal" in arrays:
+        vars(dictionary)["normal"] = arrays["normal"]
+    return dictionary
 
 
-def classifier_from(node: Node, fetch: Fetch) -> RepresentationClassifier:
-    """The classifier of a node; its solver is prepared anew from the dictionary."""
-    model = _made(node, CLASSIFIERS[node["type"]])
+def _are_sums(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    return array.dtype == np.float64 and array.shape == shape and bool(np.isfinite(array).all())
+
+
+def classifier_from(node: Node, fetch: Fetch) -> Any:
+    """The classifier of a node; its solver is prepared from the dictionary."""
+    if node["type"] == "ConfidentClassifier":
+        inner = classifier_from(node["classifier"], fetch)
+        model = _made(node, ConfidentClassifier).set_params(estimator=clone(inner))
+        model._validate_params()
+        model.estimator_ = inner
+        _restore(model, node["fitted"], fetch, _CALIBRATION)
+        return model
+    model = _made(node, METHODS[node["type"]])
     model._validate_params()
     model.classes_ = decode_labels(node["labels"])
     arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
@@ -133,14 +159,10 @@ def classifier_from(node: Node, fetch: Fetch) -> RepresentationClassifier:
         or (np.sort(model.classes_) != model.classes_).any()
     ):
         raise ValueError("its labels are not sorted and different")
-    _restore(model, node["fitted"], fetch, ("n_samples_seen_", *model._stored_attributes))
+    _restore(model, node["fitted"], fetch, ("n_samples_seen_",))
     model.solver_ = model._make_solver(model.dictionary_)
     for solver in model._solver_names:
-        state = {part: fetch(name) for part, name in node["solvers"][solver].items()}
-        if state:
-            getattr(model, solver).restore(state)
-        else:
-            getattr(model, solver).prepare()
+        getattr(model, solver).prepare()
     return model
 
 

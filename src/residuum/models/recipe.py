@@ -15,25 +15,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum.errors import DataFormatError, ResiduumError, UsageError
-from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
-from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+from residuum.selection import search_of
 
-# Name on the command line -> classifier, and the estimator that chooses its parameters.
-METHODS: dict[str, tuple[type, type]] = {
-    "nsc": (NSC, NSCCV),
-    "src": (SRC, SRCCV),
-    "crc": (CRC, CRCCV),
-    "croc": (CROC, CROCCV),
-    "procrc": (ProCRC, ProCRCCV),
-    "nrc": (NRC, NRCCV),
-    "softnrc": (SoftNRC, SoftNRCCV),
-}
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
 
-# Set by options of their own, or by the machinery.
-_RESERVED = {"probability", "reject_threshold", "reject_by", "cv", "scoring"}
+_RESERVED = {"cv", "scoring"}  # parameters of a search that are set here
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,7 @@ class Recipe:
     Attributes
     ----------
     method : str
-        A key of METHODS.
+        A key of `residuum.estimators.METHODS`.
     select : {"fixed", "cv"}
         Parameters as given or by default, or chosen by cross-validation within the training samples. The
         feature steps are fitted once, to all training samples, before the folds are formed.
@@ -56,10 +45,10 @@ class Recipe:
     pca : int or None
         Number of principal directions to project onto.
     confidence : dict
-        probability, reject_threshold and reject_by of the classifier.
+        Parameters of the ConfidentClassifier around the classifier; empty for none.
     """
 
-    method: str = "softnrc"
+    method: str = "SoftNRC"
     select: str = "fixed"
     settings: dict[str, Any] = field(default_factory=dict)
     scattering: bool = False
@@ -78,7 +67,7 @@ class Fitted:
 
 def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, Any]:
     """Parameters from texts like ``l2=0.01``, checked against what the method knows."""
-    maker = METHODS[method][select == "cv"]
+    maker = maker_of(method, select)
     allowed = sorted(set(maker().get_params()) - _RESERVED)
     found: dict[str, Any] = {}
     for text in texts:
@@ -246,16 +235,27 @@ def fold_features(samples: Any, steps: Iterable[Any]) -> Callable[[Any, Any], tu
     return features
 
 
+def maker_of(method: str, select: str) -> Any:
+    """The class of a method, or with "cv" the estimator that chooses its parameters."""
+    plain = METHODS[method]
+    if select == "fixed":
+        return plain
+    search = search_of(plain)
+    if search is None:
+        raise UsageError(f"--select cv cannot choose the parameters of {method} yet. Use --set NAME=VALUE.")
+    return search
+
+
 def _classifier(
     recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
 ) -> tuple[Any, dict[str, Any]]:
-    plain, selector = METHODS[recipe.method]
+    maker = maker_of(recipe.method, recipe.select)
     if recipe.select == "fixed":
-        return plain(**recipe.settings, **recipe.confidence).fit(X, y), {}
+        return _confident(maker(**recipe.settings), recipe).fit(X, y), {}
     cv = None
     if groups is not None:
         cv = group_folds(groups)
-    chosen = selector(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
+    chosen = maker(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
     selection = {
         "estimator": type(chosen).__name__,
         "parameters": chosen.best_params_,
@@ -265,4 +265,8 @@ def _classifier(
     }
     if not recipe.confidence:
         return chosen.best_estimator_, selection
-    return plain(**{**chosen.best_params_, **recipe.confidence}).fit(X, y), selection
+    return _confident(clone(chosen.best_estimator_), recipe).fit(X, y), selection
+
+
+def _confident(classifier: Any, recipe: Recipe) -> Any:
+    return ConfidentClassifier(classifier, **recipe.confidence) if recipe.confidence else classifier

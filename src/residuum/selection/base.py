@@ -18,7 +18,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from residuum.estimators.base import RepresentationClassifier, decision_values, one_row
+from residuum.estimators.answers import Answers, decision_values
+from residuum.estimators.base import RepresentationClassifier, one_row
 from residuum.estimators.explanation import Explanation
 from residuum.selection.folds import Fold
 from residuum.solvers.base import Solution
@@ -51,7 +52,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     on one fold with whatever they share (`_fold_scores`), and names the classifier they configure.
     """
 
-    _estimator_class: type[RepresentationClassifier]
+    classifier: type[RepresentationClassifier]
 
     cv: Any
     scoring: Any
@@ -91,7 +92,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         splits = self._splits(X, y, groups)
         candidates = self._allowed(self._candidates(len(X)))
-        scorer = check_scoring(self._estimator_class(), scoring=self.scoring)
+        scorer = check_scoring(self.classifier(), scoring=self.scoring)
         progress = _Progress(self, X, y, len(splits))
         started = time.perf_counter()
         parts = _checked(fold_features) if fold_features else (lambda train, test: (X[train], X[test]))
@@ -104,7 +105,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.search_time_ = seconds
         self.n_splits_ = len(splits)
         self.scorer_ = scorer
-        self.best_estimator_ = self._estimator_class(**self.best_params_).fit(X, y)
+        self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
         self.classes_ = self.best_estimator_.classes_
         progress.finish()
         return self
@@ -112,7 +113,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _allowed(self, candidates: list[Candidate]) -> list[Candidate]:
         for candidate in candidates:
             try:
-                self._estimator_class(**candidate)._validate_params()
+                self.classifier(**candidate)._validate_params()
             except ValueError as error:
                 raise ValueError(
                     f"{type(self).__name__} was given a value that is not allowed. {error}"
@@ -217,6 +218,10 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_
 
+    def answer(self, X: Any, *, confidence: str = "margin") -> Answers:
+        """Everything that the chosen model says about the queries."""
+        return self._chosen().answer(self._check(X), confidence=confidence)
+
     def predict(self, X: Any) -> Any:
         """Labels by the chosen model."""
         return self._chosen().predict(self._check(X))
@@ -251,7 +256,7 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self._estimator_class._classes_span_the_plane
+        tags.classifier_tags.poor_score = self.classifier._classes_span_the_plane
         return tags
 
 

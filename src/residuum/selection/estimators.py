@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from residuum.estimators.base import N_JOBS, dense
+from residuum.estimators.base import N_JOBS
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
-from residuum.rules import RULES, class_distances, class_energies
+from residuum.rules import RULES, CodedParts, quotient
 from residuum.selection.base import Candidate, GridSelector
 from residuum.selection.folds import Codes, Fold, in_doubt, per_part
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, Newton, soft_solver
+from residuum.solvers.base import dense
 
 _GRID: dict[str, list[Any]] = {
     "cv": ["cv_object"],
@@ -108,7 +109,7 @@ class NRCCV(GridSelector):
     True
     """
 
-    _estimator_class = NRC
+    classifier = NRC
     _parameter_constraints = {
         "rhos": _VALUES,
         "max_iters": _VALUES,
@@ -196,7 +197,7 @@ class SoftNRCCV(GridSelector):
     True
     """
 
-    _estimator_class = SoftNRC
+    classifier = SoftNRC
     _parameter_constraints = {"l2s": _VALUES, "neg_weights": _VALUES, "rules": _RULES, **_GRID}
 
     def __init__(
@@ -253,7 +254,7 @@ class SRCCV(GridSelector):
         As in `NRCCV`.
     """
 
-    _estimator_class = SRC
+    classifier = SRC
     _parameter_constraints = {"l1s": _VALUES, "rules": _RULES, **_GRID}
 
     def __init__(
@@ -302,7 +303,7 @@ class CRCCV(GridSelector):
         As in `NRCCV`.
     """
 
-    _estimator_class = CRC
+    classifier = CRC
     _parameter_constraints = {"l2s": _VALUES, "rules": _RULES, **_GRID}
 
     def __init__(
@@ -349,7 +350,7 @@ class CROCCV(GridSelector):
         As in `NRCCV`.
     """
 
-    _estimator_class = CROC
+    classifier = CROC
     _parameter_constraints = {"l2s": _VALUES, "weights": _VALUES, "subspace_l2": [float, int], **_GRID}
 
     def __init__(
@@ -394,13 +395,11 @@ class CROCCV(GridSelector):
                 )
                 rows = in_doubt(scores, doubt)
                 if len(rows):
-                    exact = codes.exact(rows)
-                    mixture = sum(
-                        share * class_distances(fold.dictionary, fold.queries[rows], c) ** 2
-                        for share, c in ((1 - weight, own.exact(rows)), (weight, exact))
+                    by_class, shared = (
+                        CodedParts(fold.dictionary, fold.queries[rows], c.exact(rows)) for c in (own, codes)
                     )
-                    (settled,) = per_part(class_energies(fold.dictionary, exact), mixture)
-                    fold.correct(scores, rows, settled)
+                    mixture = (1 - weight) * by_class.residuals() ** 2 + weight * shared.residuals() ** 2
+                    fold.correct(scores, rows, quotient(mixture, shared.energies()))
                 yield index, scores
 
 
@@ -424,7 +423,7 @@ class ProCRCCV(GridSelector):
         As in `NRCCV`.
     """
 
-    _estimator_class = ProCRC
+    classifier = ProCRC
     _parameter_constraints = {"gammas": _VALUES, "l2s": _VALUES, "rules": _RULES, **_GRID}
 
     def __init__(
@@ -476,7 +475,7 @@ class NSCCV(GridSelector):
         As in `NRCCV`.
     """
 
-    _estimator_class = NSC
+    classifier = NSC
     _parameter_constraints = {"l2s": _VALUES, "rules": _RULES, **_GRID}
 
     def __init__(

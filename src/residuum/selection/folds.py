@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.rules import RULES, settle_ties
+from residuum.rules import RULES, CodedParts, settle_ties
 from residuum.solvers.base import Solution
 
 # Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
@@ -75,7 +75,10 @@ class Fold:
         rotated, queries = self.plain.rotated(self.plain_queries)
         # float32 samples are coded in float32, as the classifiers do.
         precision = X.dtype if winners_only else np.dtype(np.float64)
-        self.dictionary, self.queries = _even(rotated, precision), queries.astype(precision, copy=False)
+        self.dictionary, self.queries = (
+            with_equal_classes(rotated, precision),
+            queries.astype(precision, copy=False),
+        )
         self.dtype = np.dtype(np.float32 if winners_only else np.float64)
 
     @property
@@ -113,7 +116,7 @@ class Fold:
         grams: list[FloatArray] = [
             self.atoms[block] @ self.atoms[block].T for block in self.dictionary.blocks
         ]
-        return np.stack(grams) if _sizes(self.dictionary).min() == _sizes(self.dictionary).max() else grams
+        return np.stack(grams) if self.dictionary.sizes.min() == self.dictionary.sizes.max() else grams
 
     def class_products(self, codes: FloatArray, others: FloatArray) -> FloatArray:
         """``sum_{j in class k} c_j o_j``, shape (n_queries, n_classes)."""
@@ -128,7 +131,7 @@ class Fold:
 
     def class_mass(self, energies: FloatArray) -> FloatArray:
         """Bound of ``||c_k||_1`` from ``||c_k||^2``."""
-        return np.sqrt(energies * _sizes(self.dictionary).astype(energies.dtype))
+        return np.sqrt(energies * self.dictionary.sizes.astype(energies.dtype))
 
     def class_reach(self, codes: FloatArray) -> FloatArray:
         """``||X_k c_k||^2`` through the class Grams, shape (n_queries, n_classes)."""
@@ -166,13 +169,13 @@ class Fold:
         values = shrunk.astype(self.dtype, copy=False) @ self.atoms.T
         if self.dtype == self.dictionary.atoms.dtype:
             return Codes(values)
-        reach = np.sqrt(np.sum(shrunk**2, axis=1) * _sizes(self.dictionary).max())
+        reach = np.sqrt(np.sum(shrunk**2, axis=1) * self.dictionary.sizes.max())
         return Codes(values, reach[:, None], lambda rows: shrunk[rows] @ self.dictionary.atoms.T)
 
     def nearly(self, solution: Solution, l2: float, again: Callable[[Any], FloatArray]) -> Codes:
         """Codes within ``||c - c*||^2 <= gap/l2`` of the optimum; `again` solves some rows to the end."""
         shift = np.sqrt(np.maximum(solution.gap, 0) / l2)[:, None]
-        error = 2 * np.sqrt(_sizes(self.dictionary).max()) * shift / ROUNDING[self.dtype.name]
+        error = 2 * np.sqrt(self.dictionary.sizes.max()) * shift / ROUNDING[self.dtype.name]
         return Codes(solution.codes, error, again, shift)
 
     def scores(self, codes: Codes, rules: Iterable[str]) -> dict[str, FloatArray]:
@@ -205,7 +208,7 @@ class Fold:
             elif rule == "relative_residual":
                 reach = np.maximum(reach, 0)
                 squares, doubt = per_part(reach, squares, doubt)
-                moved = codes.shift * np.sqrt(_sizes(self.dictionary))
+                moved = codes.shift * np.sqrt(self.dictionary.sizes)
                 doubt = _divided(squares, doubt, reach, moved)
             rows = in_doubt(squares, doubt)
             found[rule] = scores = np.sqrt(squares)
@@ -214,7 +217,7 @@ class Fold:
         return found
 
     def correct(self, scores: FloatArray, rows: Any, exact: FloatArray) -> None:
-        """Put exact scores into rows in doubt; in float32 what they exceed the smallest by, lest they tie."""
+        """Put exact scores into rows in doubt; in float32 as distances from the smallest, to avoid ties."""
         exact = settle_ties(exact)
         if self.dtype == np.float32:
             with np.errstate(invalid="ignore"):  # inf - inf: no class in play
@@ -224,15 +227,15 @@ class Fold:
 
     def direct(self, codes: Codes, rule: str, rows: Any) -> FloatArray:
         """Class scores by the rule as the classifiers apply it."""
-        return RULES[rule](self.dictionary, self.queries[rows], codes.exact(rows))
+        return RULES[rule](CodedParts(self.dictionary, self.queries[rows], codes.exact(rows)))
 
     def settled(self, codes: Any, rule: str) -> FloatArray:
         """Class scores of sparse codes, whose rules cost little as they are."""
-        return settle_ties(RULES[rule](self.dictionary, self.queries, codes))
+        return settle_ties(RULES[rule](CodedParts(self.dictionary, self.queries, codes)))
 
     def settled_plain(self, codes: Any, rule: str) -> FloatArray:
         """The same for sparse codes over the atoms of `plain`."""
-        return settle_ties(RULES[rule](self.plain, self.plain_queries, codes))
+        return settle_ties(RULES[rule](CodedParts(self.plain, self.plain_queries, codes)))
 
 
 def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
@@ -244,16 +247,12 @@ def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, mov
     return (doubt + more).astype(quotients.dtype)
 
 
-def _sizes(dictionary: Dictionary) -> np.ndarray:
-    return np.diff(dictionary.starts)
-
-
-def _even(dictionary: Dictionary, precision: Any) -> Dictionary:
+def with_equal_classes(dictionary: Dictionary, precision: Any) -> Dictionary:
     """The dictionary with zero atoms that make all classes equally large, unless that takes many.
 
     A zero atom has a zero coefficient in every code, so no score changes.
     """
-    largest, n_classes = int(_sizes(dictionary).max()), dictionary.n_classes
+    largest, n_classes = int(dictionary.sizes.max()), dictionary.n_classes
     if largest * n_classes > PADDING * dictionary.n_atoms:
         return replace(dictionary, atoms=dictionary.atoms.astype(precision, copy=False))
     places = np.arange(dictionary.n_atoms) - dictionary.starts[dictionary.atom_class]

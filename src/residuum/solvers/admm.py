@@ -11,9 +11,8 @@ import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
-from residuum.solvers._updated import UpdatedInverse, Weights
 from residuum.solvers.base import Solution, certified
-from residuum.solvers.quadratic import Inverting, QuadraticInverse
+from residuum.solvers.factors import AtomFactor, FeatureFactor, quadratic_factor
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Trace:
     curves: FloatArray
 
 
-class ADMM(Inverting):
+class ADMM:
     """Algorithm 2, for the problem with ``Q = shared*G + classwise*B + l2*I``, from ``z = delta = 0``:
 
         c     <- (Q + rho/2 I)^{-1} (X'y + rho/2 z + delta/2)
@@ -57,7 +56,6 @@ class ADMM(Inverting):
         ``||c - z||``, ``||c - c_old||`` and ``||z - z_old||`` (2-norms) are all at most tol.
     """
 
-    block_entries = 2**20
     has_threads = False
 
     def __init__(
@@ -71,11 +69,19 @@ class ADMM(Inverting):
     ) -> None:
         self.problem, self.dictionary = problem, dictionary
         self.rho, self.max_iter, self.tol = rho, max_iter, tol
-        self._weights = Weights(problem.shared, problem.classwise, problem.l2 + rho / 2)
+
+    @property
+    def entries_per_query(self) -> int:
+        """Numbers that are held for each query while it is coded."""
+        return self.dictionary.n_atoms
 
     @cached_property
-    def _inverse(self) -> QuadraticInverse | UpdatedInverse:
-        return QuadraticInverse(self.dictionary, **self._weights._asdict(), matrix=True)
+    def _inverse(self) -> AtomFactor | FeatureFactor:
+        return quadratic_factor(self.dictionary, self.problem, self.problem.l2 + self.rho / 2)
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        self._inverse.prepare()
 
     def steps(self, queries: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield (c_t, z_t) for t = 1, 2, ...; each pair is new and may be kept."""

@@ -1,9 +1,9 @@
-"""What every solver returns: codes and, for each query, the proof of how good they are."""
+"""The contract of the solvers, and what every one of them returns: codes with a certificate per query."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
+from residuum.rules import ClassParts, CodedParts
 
 CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
 
@@ -41,6 +42,43 @@ class Solution:
     converged: npt.NDArray[np.bool_]
 
 
+class Solver(Protocol):
+    """How one problem is minimised over one dictionary.
+
+    A solver may also have ``follow(old, change)``, called before anything is prepared: it then takes over
+    what the solver `old` had prepared for ``change.before``. A solver without it is prepared again.
+    """
+
+    problem: CodingProblem
+    dictionary: Dictionary
+    # Whether the solver divides the queries among threads itself.
+    has_threads: bool
+
+    @property
+    def entries_per_query(self) -> int:
+        """Numbers that are held for each query while it is answered; decides how many go into a block."""
+        ...
+
+    def prepare(self) -> None:
+        """Factor what takes long; without it, the first query does."""
+        ...
+
+    def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
+        """Code every query."""
+        ...
+
+
+def class_parts(solver: Any, queries: FloatArray) -> tuple[ClassParts, npt.NDArray[np.bool_]]:
+    """What each class contributes to every query, and which queries met their tolerance.
+
+    A solver that knows the parts without the codes has a `class_parts` of its own.
+    """
+    if hasattr(solver, "class_parts"):
+        return solver.class_parts(queries)
+    solution = solver.solve(queries, certify=False)
+    return CodedParts(solver.dictionary, queries, solution.codes), solution.converged
+
+
 def certified(
     problem: CodingProblem,
     dictionary: Dictionary,
@@ -67,3 +105,8 @@ def stack(solutions: list[Solution]) -> Solution:
     join = sp.vstack if sp.issparse(solutions[0].codes) else np.concatenate
     columns = [np.concatenate([getattr(s, f) for s in solutions]) for f in CERTIFICATE_FIELDS]
     return Solution(join([s.codes for s in solutions]), *columns)
+
+
+def dense(codes: Any) -> FloatArray:
+    """Codes as an ndarray."""
+    return codes.toarray() if sp.issparse(codes) else codes

@@ -35,8 +35,11 @@ class ActiveSet(Preparing):
         Threads; None follows joblib's configuration and the environment.
     """
 
-    block_entries = 2**27  # codes are sparse, and the engine divides the queries itself
     has_threads = True
+
+    @property
+    def entries_per_query(self) -> int:
+        return 1 + self.dictionary.n_atoms // 128
 
     def __init__(
         self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
@@ -58,7 +61,7 @@ class ActiveSet(Preparing):
 
         pending = self._pending
         if pending is None:
-            return prepare_atoms(self.dictionary.settled().atoms, room=spare(self.dictionary.n_atoms))
+            return prepare_atoms(self.dictionary.atoms, room=spare(self.dictionary.n_atoms))
         return prepare_changed_atoms(*pending)
 
     def adopt(self, old: ActiveSet, change: Change) -> None:

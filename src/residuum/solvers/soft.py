@@ -35,7 +35,10 @@ class Newton(Preparing):
         Threads; None follows joblib's configuration.
     """
 
-    block_entries = 2**23
+    @property
+    def entries_per_query(self) -> int:
+        return 1 + self.dictionary.n_atoms // 128
+
     has_threads = True
 
     def __init__(
@@ -59,7 +62,7 @@ class Newton(Preparing):
         prepared = None if pending is None else prepare_changed(*pending)
         if prepared is None:
             prepared = prepare_newton(
-                self.dictionary.settled().atoms,
+                self.dictionary.atoms,
                 self.problem.l2,
                 self.problem.neg_weight,
                 spectrum=self.dictionary.spectrum,

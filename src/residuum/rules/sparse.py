@@ -1,4 +1,4 @@
-"""Compiled loops over sparse codes."""
+"""``||t - X_k c_k||`` for sparse codes, compiled: the cost follows the support, not the number of atoms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from residuum.dictionary import Dictionary, FloatArray
 
 
-def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> FloatArray:
-    """``||t - X_k c_k||`` for codes in CSR form; the cost follows the support, not the number of atoms."""
+def sparse_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> FloatArray:
+    """Distances of codes in CSR form, shape (n_queries, n_classes)."""
     if not codes.has_sorted_indices:
         codes = codes.sorted_indices()
     squares = np.empty((len(targets), dictionary.n_classes), dtype=np.float64)
-    base, joined, source = _in_memory(dictionary)
-    _distances(
-        base,
-        joined,
-        source,
+    _squared_distances(
+        dictionary.atoms,
         dictionary.atom_class,
         np.ascontiguousarray(targets, dtype=np.float64),
         codes.indptr.astype(np.int64),
@@ -31,18 +27,9 @@ def sparse_class_distances(dictionary: Dictionary, targets: FloatArray, codes: A
     return np.sqrt(squares, out=squares).astype(dictionary.dtype, copy=False)
 
 
-def _in_memory(dictionary: Dictionary) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
-    """Atoms in two pieces, and the row of each of the dictionary's among them."""
-    parts = dictionary.parts
-    if parts is None:
-        return dictionary.atoms, dictionary.atoms[:0], np.arange(dictionary.n_atoms)
-    return parts.base, parts.joined, parts.source
-
-
 @numba.njit(cache=True, nogil=True)
-def _distances(base, joined, source, atom_class, targets, indptr, indices, data, squares):
-    n_features = base.shape[1]
-    n_base = base.shape[0]
+def _squared_distances(atoms, atom_class, targets, indptr, indices, data, squares):
+    n_features = atoms.shape[1]
     difference = np.empty(n_features)
     for i in range(targets.shape[0]):
         energy = 0.0
@@ -56,13 +43,9 @@ def _distances(base, joined, source, atom_class, targets, indptr, indices, data,
             for d in range(n_features):
                 difference[d] = targets[i, d]
             while position < indptr[i + 1] and atom_class[indices[position]] == k:
-                row, weight = source[indices[position]], data[position]
-                if row < n_base:
-                    for d in range(n_features):
-                        difference[d] -= weight * base[row, d]
-                else:
-                    for d in range(n_features):
-                        difference[d] -= weight * joined[row - n_base, d]
+                row, weight = indices[position], data[position]
+                for d in range(n_features):
+                    difference[d] -= weight * atoms[row, d]
                 position += 1
             square = 0.0
             for d in range(n_features):

@@ -1,0 +1,146 @@
+"""One pass from queries to answers: all that is said about a query comes from one set of class scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from residuum.dictionary import Dictionary, FloatArray
+
+Float64Array = npt.NDArray[np.float64]
+
+REJECT_TEXT = "none of these"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a classifier says about each of n queries.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        The labels of the classifier, sorted.
+    residuals : ndarray of shape (n, n_classes)
+        Score of every class by the classifier's rule, smallest wins; classes that tie up to rounding have
+        exactly the same score.
+    confidence : ndarray of shape (n,)
+        How sure each answer is: the margin, or the concentration of the code (see `concentration`).
+    converged : ndarray of bool, shape (n,)
+        Whether the solver met its tolerance.
+    rejected : ndarray of bool, shape (n,), or None
+        Where the answer is "none of these"; None for a classifier that never rejects.
+    probabilities : ndarray of shape (n, n_classes) or None
+        Calibrated probabilities; None for a classifier that was not calibrated.
+    """
+
+    classes: npt.NDArray[Any]
+    residuals: FloatArray
+    confidence: Float64Array
+    converged: npt.NDArray[np.bool_]
+    rejected: npt.NDArray[np.bool_] | None = None
+    probabilities: Float64Array | None = None
+
+    @cached_property
+    def winners(self) -> npt.NDArray[np.intp]:
+        """Position in `classes` of the smallest score; the first class wins a tie."""
+        return self.residuals.argmin(axis=1)
+
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """What `predict` says: the label of the winner, or the label for "none of these"."""
+        if self.rejected is None:
+            return self.classes[self.winners]
+        return labels_or_reject(self.classes, self.winners, self.rejected)
+
+    @property
+    def runners_up(self) -> npt.NDArray[np.intp] | None:
+        """Position in `classes` of the second smallest score; None with a single class."""
+        if len(self.classes) == 1:
+            return None
+        return np.argsort(self.residuals, axis=1, kind="stable")[:, 1]
+
+    @property
+    def margins(self) -> Float64Array:
+        """Score of the runner-up minus that of the winner."""
+        return margin(self.residuals)
+
+
+def margin(residuals: FloatArray) -> Float64Array:
+    """``r_runner-up - r_winner``, shape (n_queries,); 0 in a tie of infinite ones, inf with one class."""
+    if residuals.shape[1] == 1:
+        return np.full(len(residuals), np.inf)
+    two = np.partition(np.asarray(residuals, dtype=np.float64), 1, axis=1)[:, :2]
+    return np.subtract(two[:, 1], two[:, 0], out=np.zeros(len(two)), where=np.isfinite(two[:, 0]))
+
+
+def concentration(dictionary: Dictionary, codes: Any) -> Float64Array:
+    """``(K * max_k ||c_k||_1 / ||c||_1 - 1) / (K - 1)``, shape (n_queries,); 0 for c = 0, 1 with one class.
+
+    The sparsity concentration index of Wright et al. (2009): 1 when all atoms used are of one class, 0 when
+    every class has the same part.
+    """
+    n_classes = dictionary.n_classes
+    sizes = np.zeros((codes.shape[0], n_classes))
+    if sp.issparse(codes):
+        rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
+        np.add.at(sizes, (rows, dictionary.atom_class[codes.indices]), np.abs(codes.data))
+    else:
+        for k, block in enumerate(dictionary.blocks):
+            sizes[:, k] = np.abs(codes[:, block]).sum(axis=1)
+    if n_classes == 1:
+        return np.ones(len(sizes))
+    whole = sizes.sum(axis=1)
+    largest = np.divide(sizes.max(axis=1), whole, out=np.full_like(whole, 1 / n_classes), where=whole > 0)
+    return np.clip((n_classes * largest - 1) / (n_classes - 1), 0.0, 1.0)
+
+
+def reject_label(classes: np.ndarray) -> Any:
+    """The label of "none of these" among these classes.
+
+    Text labels get the text "none of these"; numbers the first of -1, -2, ... that is not a class.
+    """
+    labels = classes.tolist()
+    taken = set(labels)
+    if all(isinstance(label, str | bytes) for label in labels):
+        text = REJECT_TEXT
+        while text in taken or text.encode() in taken:
+            text += "!"
+        return text.encode() if isinstance(labels[0], bytes) else text
+    number = -1
+    while number in taken:
+        number -= 1
+    return float(number) if classes.dtype.kind == "f" else number
+
+
+def labels_or_reject(classes: np.ndarray, winners: np.ndarray, rejected: np.ndarray) -> np.ndarray:
+    """``classes[winners]``, and `reject_label` where rejected, in a type that holds both exactly."""
+    label = reject_label(classes)
+    if classes.dtype.kind == "u":
+        # No NumPy type holds both -1 and the upper half of uint64; objects (Python integers) do.
+        wide = np.promote_types(classes.dtype, np.int8)
+        holder = np.int64 if int(classes.max()) <= np.iinfo(np.int64).max else object
+        dtype: Any = wide if wide.kind == "i" else holder
+    elif classes.dtype.kind in "bi":
+        dtype = np.promote_types(classes.dtype, np.min_scalar_type(label))
+    elif classes.dtype.kind in "US":
+        dtype = np.promote_types(classes.dtype, np.array(label).dtype)
+    else:
+        dtype = classes.dtype
+    answers = classes.astype(dtype)[winners]
+    answers[rejected] = label
+    return answers
+
+
+def decision_values(residuals: FloatArray) -> FloatArray:
+    """Minus the residuals, or their difference with two classes; infinite ones become the largest numbers.
+
+    scikit-learn's metrics refuse infinite values, and the scaled residual of a class that takes no part is
+    infinite.
+    """
+    finite = np.minimum(residuals, np.finfo(residuals.dtype).max / 2)
+    return finite[:, 0] - finite[:, 1] if residuals.shape[1] == 2 else -finite

@@ -1,0 +1,142 @@
+"""Decision rules: from the code of a query to one number per class; the smallest wins.
+
+A rule sees a coded query only through what each class contributes to it (`ClassParts`), so it does not matter
+whether that was computed from codes over the atoms (`CodedParts`) or from class moments
+(`residuum.solvers.closed_form.MomentParts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from residuum.dictionary import Dictionary, FloatArray
+
+
+class ClassParts(Protocol):
+    """What the classes contribute to each query: ``X_k c_k``; all results are (n_queries, n_classes)."""
+
+    queries: FloatArray
+
+    def residuals(self) -> FloatArray:
+        """``||y - X_k c_k||``."""
+        ...
+
+    def disagreements(self) -> FloatArray:
+        """``||Xc - X_k c_k||``."""
+        ...
+
+    def lengths(self) -> FloatArray:
+        """``||X_k c_k||``."""
+        ...
+
+    def energies(self) -> FloatArray:
+        """``||c_k||^2``."""
+        ...
+
+
+Rule = Callable[[ClassParts], FloatArray]
+
+
+def residual(parts: ClassParts) -> FloatArray:
+    """``||y - X_k c_k||``, Eq. 2 of the paper, shape (n_queries, n_classes)."""
+    return parts.residuals()
+
+
+def scaled_residual(parts: ClassParts) -> FloatArray:
+    """``||y - X_k c_k|| / ||c_k||``, the rule of CRC's own paper; +inf where ``c_k = 0``."""
+    return quotient(parts.residuals(), np.sqrt(parts.energies()))
+
+
+def reconstruction(parts: ClassParts) -> FloatArray:
+    """``||Xc - X_k c_k||``, ProCRC's rule, shape (n_queries, n_classes)."""
+    return parts.disagreements()
+
+
+def relative_residual(parts: ClassParts) -> FloatArray:
+    """``||y - X_k c_k|| / ||X_k c_k||``, by which NSC was run for the paper; +inf where ``X_k c_k = 0``.
+
+    For an exact projection it decides like the plain residual; with a ridge it does not favour a class only
+    because its samples are more alike.
+    """
+    return quotient(parts.residuals(), parts.lengths())
+
+
+RULES: dict[str, Rule] = {
+    "residual": residual,
+    "scaled_residual": scaled_residual,
+    "reconstruction": reconstruction,
+    "relative_residual": relative_residual,
+}
+
+
+def quotient(scores: FloatArray, divisors: FloatArray) -> FloatArray:
+    """``scores / divisors``; +inf where the divisor is zero, because that class takes no part."""
+    return np.divide(scores, divisors, out=np.full_like(scores, np.inf), where=divisors > 0)
+
+
+class CodedParts:
+    """`ClassParts` of codes over the atoms, dense or sparse."""
+
+    def __init__(self, dictionary: Dictionary, queries: FloatArray, codes: Any) -> None:
+        self.dictionary, self.queries, self.codes = dictionary, queries, codes
+
+    def residuals(self) -> FloatArray:
+        """``||y - X_k c_k||``."""
+        return self._distances(self.queries)
+
+    def disagreements(self) -> FloatArray:
+        """``||Xc - X_k c_k||``."""
+        return self._distances(self.dictionary.combinations(self.codes))
+
+    def lengths(self) -> FloatArray:
+        """``||X_k c_k||``."""
+        return self._distances(np.zeros_like(self.queries))
+
+    def energies(self) -> FloatArray:
+        """``||c_k||^2``."""
+        codes, dictionary = self.codes, self.dictionary
+        energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=dictionary.dtype)
+        if sp.issparse(codes):
+            rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
+            np.add.at(energies, (rows, dictionary.atom_class[codes.indices]), codes.data**2)
+            return energies
+        for k, block in enumerate(dictionary.blocks):
+            energies[:, k] = np.einsum("ij,ij->i", codes[:, block], codes[:, block])
+        return energies
+
+    def _distances(self, targets: FloatArray) -> FloatArray:
+        """``||t - X_k c_k||`` for every target t and class k.
+
+        The differences are formed before they are squared: expanding the square would leave an error of 1e-8
+        where a class reproduces its target exactly.
+        """
+        dictionary, codes = self.dictionary, self.codes
+        if sp.issparse(codes):
+            from residuum.rules.sparse import sparse_distances
+
+            return sparse_distances(dictionary, targets, codes)
+        squares = np.empty((len(targets), dictionary.n_classes), dtype=dictionary.dtype)
+        step = max(1, 2**17 // dictionary.n_features)  # a block of differences stays in the cache
+        for first in range(0, len(targets), step):
+            some = slice(first, first + step)
+            for k, block in enumerate(dictionary.blocks):
+                difference = codes[some, block] @ dictionary.atoms[block]
+                np.subtract(targets[some], difference, out=difference)
+                squares[some, k] = np.einsum("ij,ij->i", difference, difference)
+        return np.sqrt(squares, out=squares)
+
+
+def settle_ties(scores: FloatArray) -> FloatArray:
+    """Set the scores of a row that equal its minimum up to rounding to that minimum.
+
+    Classes that share a training sample leave the same residual but for rounding, which depends on the
+    batch. Settled, they tie exactly, and the first class in sorted order wins whatever the batch.
+    """
+    lowest = scores.min(axis=1, keepdims=True)
+    slack = 1e-10 if scores.dtype == np.float64 else 1e-5
+    tied = scores <= lowest + slack * np.maximum(1, lowest)
+    return np.where(tied, lowest, scores)

@@ -1,0 +1,131 @@
+"""``Q^{-1}`` for ``Q = shared*G + classwise*B + ridge*I`` with ``ridge > 0``, on the smaller side.
+
+With no more atoms than features Q itself is factored (`AtomFactor`). With more atoms than features and
+without `classwise`, the Woodbury identity moves the factorisation to the features (`FeatureFactor`):
+
+    A = shared*XX' + ridge*I
+    Q^{-1} X'y = X'A^{-1}y
+    Q^{-1} v   = (v - shared * X'A^{-1}Xv) / ridge
+
+Factorisations are float64; what is applied to queries has the precision of the dictionary.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
+
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.problem import CodingProblem
+
+
+class AtomFactor:
+    """``Q^{-1}`` between atoms, shape (n_atoms, n_atoms)."""
+
+    def __init__(self, dictionary: Dictionary, problem: CodingProblem, ridge: float) -> None:
+        atoms = dictionary.atoms.astype(np.float64, copy=False)
+        gram = atoms @ atoms.T
+        quadratic = problem.shared * gram
+        for block in dictionary.blocks if problem.classwise else ():
+            quadratic[block, block] += problem.classwise * gram[block, block]
+        self._factor = factored(quadratic, ridge)
+        self._encoder = solved(self._factor, atoms).astype(
+            dictionary.dtype, copy=False
+        )  # (n_atoms, n_features)
+        self._dtype = dictionary.dtype
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        return inverted(self._factor).astype(self._dtype, copy=False)
+
+    def prepare(self) -> None:
+        """Nothing is left to do."""
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
+        return queries @ self._encoder.T
+
+    def apply(self, points: FloatArray, weight: float) -> FloatArray:
+        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+        return weight * (points @ self._inverse)
+
+
+class FeatureFactor:
+    """``Q^{-1}`` through ``A = shared*XX' + ridge*I`` between features; classwise must be zero.
+
+    A dictionary whose features are eigenvectors of XX' (`Dictionary.rotated`) needs no factorisation.
+    """
+
+    def __init__(self, dictionary: Dictionary, problem: CodingProblem, ridge: float) -> None:
+        self._dictionary = dictionary
+        self._shared, self._ridge = problem.shared, ridge
+        self._diagonal = None if dictionary.spectrum is None else problem.shared * dictionary.spectrum + ridge
+
+    @cached_property
+    def _factor(self) -> FloatArray:
+        return factored(self._shared * self._dictionary.normal, self._ridge)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        return inverted(self._factor).astype(self._dictionary.dtype, copy=False)
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        if self._diagonal is None:
+            _ = self._factor
+
+    def features(self, queries: FloatArray) -> FloatArray:
+        """``A^{-1} y`` for every query in float64, shape (n_queries, n_features)."""
+        if self._diagonal is not None:
+            return queries / self._diagonal
+        return solved(self._factor, queries.T).T
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """``Q^{-1} X'y = X'A^{-1}y`` for every query, shape (n_queries, n_atoms)."""
+        features = self.features(queries).astype(self._dictionary.dtype, copy=False)
+        return features @ self._dictionary.atoms.T
+
+    def apply(self, points: FloatArray, weight: float) -> FloatArray:
+        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+        scale = weight / self._ridge
+        reach = points @ self._dictionary.atoms  # (n_queries, n_features)
+        reach *= -self._shared * scale
+        if self._diagonal is not None:
+            reach /= self._diagonal.astype(reach.dtype)
+        else:
+            reach = reach @ self._inverse
+        result = reach @ self._dictionary.atoms.T
+        result += points if scale == 1 else scale * points
+        return result
+
+
+def quadratic_factor(
+    dictionary: Dictionary, problem: CodingProblem, ridge: float
+) -> AtomFactor | FeatureFactor:
+    """The smaller of the two factorisations of Q; with classwise only the one between atoms exists."""
+    small = dictionary.n_atoms <= dictionary.n_features and dictionary.spectrum is None
+    kind = AtomFactor if problem.classwise or small else FeatureFactor
+    return kind(dictionary, problem, ridge)
+
+
+def factored(matrix: FloatArray, ridge: float) -> FloatArray:
+    """Cholesky factor of ``matrix + ridge*I`` (symmetric), for `solved` and `inverted`."""
+    matrix = np.array(matrix, dtype=np.float64)
+    matrix[np.diag_indices_from(matrix)] += ridge
+    # LAPACK factors the transpose, which is in its own order, without another copy; the matrix is symmetric.
+    return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+
+
+def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """``matrix^{-1} right`` for the matrix behind a factor."""
+    return cho_solve((factor, True), right, check_finite=False)
+
+
+def inverted(factor: FloatArray) -> FloatArray:
+    """``matrix^{-1}`` for the matrix behind a factor."""
+    inverse, _ = dpotri(factor, lower=1)
+    below = np.tril(inverse, -1)
+    return np.tril(inverse) + below.T
