@@ -318,7 +318,7 @@ def test_bad_queries_get_one_clear_error(classifier, queries, error, message):
         NRC(rho="1"),
         NRC(max_iter=0),
         NRC(max_iter=2.5),
-        NRC(tol=0),
+        NRC(step_tol=0),
         NRC(solver="fista"),
         NRC(rule="nearest"),
         CRC(l2=-0.1),
@@ -383,7 +383,7 @@ def test_unconverged_queries_are_warned_about(digits):
 
     X, y, Q, _ = digits
     with pytest.warns(ConvergenceWarning, match="60 of 60 queries did not reach the tolerance of NRC"):
-        NRC(tol=1e-12, max_iter=3).fit(X, y).predict(Q)
+        NRC(step_tol=1e-12, max_iter=3).fit(X, y).predict(Q)
 
 
 def _dense(codes):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import make_case
 
-from residuum.rules import RULES, settle_ties
+from residuum.rules import RULES, CodedParts, settle_ties
 
 
 def literal(name, blocks, y, parts):
@@ -31,7 +31,7 @@ def test_rule_vs_formula(case, name, form):
     codes[np.abs(codes) < 0.5] = 0
     codes[2, case.dictionary.blocks[1]] = 0  # a class that takes no part
     codes[4] = 0
-    scores = RULES[name](case.dictionary, case.unit_queries, form(codes))
+    scores = RULES[name](CodedParts(case.dictionary, case.unit_queries, form(codes)))
     edges = case.dictionary.starts[1:-1]
     expected = [
         literal(name, case.blocks, y, np.split(c, edges))
@@ -43,7 +43,7 @@ def test_rule_vs_formula(case, name, form):
 def test_residual_of_an_exact_reconstruction_is_zero_to_rounding():
     case = make_case("wide")
     codes = np.eye(case.dictionary.n_atoms)[:5]
-    scores = RULES["residual"](case.dictionary, case.dictionary.atoms[:5], codes)
+    scores = RULES["residual"](CodedParts(case.dictionary, case.dictionary.atoms[:5], codes))
     assert scores[:, 0].max() < 1e-15
 
 

@@ -42,7 +42,7 @@ def digits():
 def grid_search(search, X, y, **options):
     """scikit-learn's search over the same candidates in the same order."""
     grid = [{k: [v] for k, v in c.items()} for c in search.cv_results_["params"]]
-    return GridSearchCV(search._estimator_class(), grid, **options).fit(X, y)
+    return GridSearchCV(search.classifier(), grid, **options).fit(X, y)
 
 
 def assert_same_choice(search, reference):
@@ -68,7 +68,7 @@ def test_features_that_every_fold_learns_for_itself(search, digits):
 
     search.fit(StandardScaler().fit_transform(X), y, fold_features=fold_features)
     grid = [{f"model__{k}": [v] for k, v in c.items()} for c in search.cv_results_["params"]]
-    steps = Pipeline([("scale", StandardScaler()), ("model", search._estimator_class())])
+    steps = Pipeline([("scale", StandardScaler()), ("model", search.classifier())])
     reference = GridSearchCV(steps, grid).fit(X, y)
     for i in range(search.n_splits_):
         key = f"split{i}_test_score"
@@ -133,7 +133,7 @@ def test_groups_reach_the_splitter(digits):
     groups = np.arange(len(X)) // 20
     search = CRCCV(l2s=[0.01, 0.1], cv=GroupKFold(4)).fit(X, y, groups=groups)
     grid = [{k: [v] for k, v in c.items()} for c in search.cv_results_["params"]]
-    reference = GridSearchCV(search._estimator_class(), grid, cv=GroupKFold(4)).fit(X, y, groups=groups)
+    reference = GridSearchCV(search.classifier(), grid, cv=GroupKFold(4)).fit(X, y, groups=groups)
     assert_same_choice(search, reference)
 
 
