@@ -5,7 +5,7 @@ To add a format: a reader in a module of its own and one line in READERS.
 
 from __future__ import annotations
 
-from residuum.inputs.data import Expected, OwnData, TextFormat
+from residuum.inputs.own_data import ExpectedColumns, OwnData, TextFormat
 from residuum.inputs.reading import READERS, read_data
 
-__all__ = ["READERS", "Expected", "OwnData", "TextFormat", "read_data"]
+__all__ = ["READERS", "ExpectedColumns", "OwnData", "TextFormat", "read_data"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.data import TEST, TRAIN, Array, OwnData
+from residuum.inputs.own_data import TEST, TRAIN, Array, OwnData
 
 Index = npt.NDArray[np.intp]
 _WHERE_LABELS = {
@@ -56,6 +58,34 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         train, test = _stratified(data.labels, test_size, seed)
     _check_classes(data, train, test)
     return train, test
+
+
+def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
+    """Training and test samples as one, with their split; the two must have the same features."""
+    if train.labels is None or test.labels is None:
+        raise DataFormatError(f"{test.source if test.labels is None else train.source} holds no labels.")
+    assert train.features is not None
+    assert test.features is not None
+    if train.features.shape[1] != test.features.shape[1]:
+        raise DataFormatError(
+            f"The test samples of {test.source} have {test.features.shape[1]} features, the training samples "
+            f"{train.features.shape[1]}."
+        )
+    labels = [train.labels, test.labels]
+    if {array.dtype.kind for array in labels} != {"i"}:
+        labels = [array.astype(np.str_) for array in labels]
+    groups = None
+    if train.groups is not None and test.groups is not None:
+        groups = np.concatenate([train.groups, test.groups])
+    return replace(
+        train,
+        features=np.concatenate([train.features, test.features]),
+        labels=np.concatenate(labels),
+        names=np.concatenate([train.names, test.names]),
+        split=np.repeat([TRAIN, TEST], [len(train), len(test)]),
+        groups=groups,
+        notes=tuple(dict.fromkeys((*train.notes, *test.notes))),
+    )
 
 
 def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Index]:

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs import Expected, OwnData, TextFormat, read_data
-from residuum.inputs.images import extracted, with_pixels
+from residuum.inputs import ExpectedColumns, OwnData, TextFormat, read_data
+from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.file import SavedModel
 
 EXTRACTOR = "images"  # name of the step that takes image files
@@ -56,7 +56,7 @@ def open_queries(
     if n_features is None:
         n_features = getattr(model.estimator, "n_features_in_", None)
     columns = about.get("columns")
-    expected = Expected(tuple(columns) if columns else None, n_features, about.get("label"))
+    expected = ExpectedColumns(tuple(columns) if columns else None, n_features, about.get("label"))
     data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
     of_images = about.get("kind") == "images"
     if of_images != (data.kind == "images"):
@@ -84,7 +84,7 @@ def _images(
     estimator = model.estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
-    return extracted(data, estimator.steps[0][1], progress=progress), estimator[1:]
+    return with_features(data, estimator.steps[0][1], progress=progress), estimator[1:]
 
 
 def as_known(labels: Any, classes: Any) -> tuple[Any, Any]:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.data import TextFormat
-from residuum.inputs.roles import ROLE_NAMES, Columns, clipped
+from residuum.inputs.columns import ROLE_NAMES, Columns, quoted
+from residuum.inputs.own_data import TextFormat
 
 DELIMITERS = ("\t", ";", "|", ",")  # equally good guesses: the rarer in texts and numbers goes first
 DELIMITER_NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
@@ -182,14 +182,14 @@ def _check_header(path: Path, layout: Layout) -> None:
     for i, name in enumerate(layout.header):
         if name in places and name:
             raise DataFormatError(
-                f"{path}, line {layout.header_line}, column {i + 1}: the name {clipped(name)} is that of "
+                f"{path}, line {layout.header_line}, column {i + 1}: the name {quoted(name)} is that of "
                 f"column {places[name] + 1} too. Rename one of them."
             )
         places[name] = i
 
 
-def ends_in_nothing(layout: Layout, body: list[Row]) -> bool:
-    """Whether every line closes with a delimiter, so that the last column has no name and no values."""
+def has_empty_last_column(layout: Layout, body: list[Row]) -> bool:
+    """Whether every line ends with a delimiter, so that the last column has no name and no values."""
     named = layout.header is not None and layout.header[-1] != ""
     return not named and all(len(row) > 2 and not row[-1].strip() for _, row in body)
 

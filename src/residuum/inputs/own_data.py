@@ -85,7 +85,7 @@ class OwnData:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedColumns:
     """What a saved model knows about the data it was fitted to, so that new data is read alike.
 
     Attributes

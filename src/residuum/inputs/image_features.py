@@ -15,7 +15,7 @@ import numpy.typing as npt
 from residuum.errors import DataError, UsageError
 from residuum.features.folder import extract_folder, load_features
 from residuum.features.images import ImageError, image_header, read_image, resize
-from residuum.inputs.data import OwnData
+from residuum.inputs.own_data import OwnData
 
 Progress = Callable[[int, int], None]
 Pixels = npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ def fit_extractor(extractor: Any, paths: Sequence[Path]) -> Any:
     return extractor.fit(sorted(chosen))
 
 
-def extracted(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
+def with_features(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
     """The images of a folder with their features; files that are no usable images are left out and noted.
 
     An extractor that is not fitted is fitted to the images of the folder. What is computed is kept in the
