@@ -8,7 +8,7 @@ import numpy as np
 
 from residuum.estimators.confidence import expected_calibration_error, reject_curve
 from residuum.models.predictions import Answers
-from residuum.models.queries import as_known
+from residuum.models.queries import class_positions
 
 UNKNOWN = "(not a class of the model)"
 _CURVE_POINTS = 21
@@ -28,7 +28,7 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
     labels : ndarray of shape (n_samples,)
         The true labels.
     """
-    truth, texts = as_known(labels, answers.classes)  # (n_samples,), -1 where unknown
+    truth, texts = class_positions(labels, answers.classes)  # (n_samples,), -1 where unknown
     position = {label: i for i, label in enumerate(answers.classes.tolist())}
     said = np.array([position[label] for label in answers.winners.tolist()])
     correct = said == truth
