@@ -1,6 +1,6 @@
-"""People's own data: text tables, arrays, Parquet, MATLAB files and folders of images, read alike.
+"""The user's own data: text tables, arrays, Parquet, MATLAB files and folders of images.
 
-To add a format: a reader in a module of its own and one line in READERS.
+To add a format, write a reader in a module of its own and add one line to READERS.
 """
 
 from __future__ import annotations

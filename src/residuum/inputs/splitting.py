@@ -1,4 +1,4 @@
-"""Training and held-out samples: by a split that the data bring, by size, or by groups."""
+"""Training and held-out samples: by a split that the data contain, by size, or by groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     Parameters
     ----------
     data : OwnData
-        With labels. Its own split goes first.
+        With labels. A split that they contain is used.
     test_size : float or None, default=None
         Share of every class that is held out: at least one sample, and at least one stays for training. With
         groups, about this share of the samples, and no group on both sides. None holds nothing out.
@@ -42,7 +42,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         )
     if data.split is not None:
         if test_size is not None:
-            raise UsageError(f"{data.source} brings its own split: leave --test-size out.")
+            raise UsageError(f"{data.source} has its own split: leave --test-size out.")
         train, test = np.flatnonzero(data.split == TRAIN), np.flatnonzero(data.split == TEST)
         if not len(train):
             raise DataFormatError(f"{data.source}: the split leaves no training samples.")
@@ -102,7 +102,7 @@ def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Inde
 
 
 def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tuple[Index, Index]:
-    """Whole groups into the held-out part until it has its share, those that keep the classes even first.
+    """Move whole groups into the held-out part until it has its share of the samples.
 
     Of twenty random orders of the groups, the one whose held-out part is closest to the share of every class
     wins among those that leave no class without training samples.

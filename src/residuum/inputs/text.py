@@ -1,4 +1,4 @@
-"""Text tables (.csv, .tsv): one clear answer, or one clear error that names the line and the column.
+"""Text tables (.csv, .tsv): samples, or one error that names the line and the column.
 
 Rows are parsed one at a time into one growing buffer of numbers, so a file costs little more memory than its
 numbers. Delimiter, header, decimal mark and label column are guessed from the first rows, and what was
@@ -18,7 +18,7 @@ from typing import TextIO
 
 import numpy as np
 
-from residuum.errors import DataFormatError, DataNotFoundError, UsageError
+from residuum.errors import DataFormatError, UsageError
 from residuum.inputs.assembling import advice_on_missing, table_data
 from residuum.inputs.columns import ColumnOptions, Columns, Roles, quoted
 from residuum.inputs.own_data import OwnData, TextFormat
@@ -69,11 +69,8 @@ def read_text(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
 @contextmanager
 def _opened(path: Path, encoding: str) -> Iterator[TextIO]:
     """The file as text; whatever is wrong with its bytes becomes an error that names the line."""
-    try:
-        with path.open("rb") as raw:
-            start = raw.read(4)
-    except FileNotFoundError:
-        raise DataNotFoundError(f"{path} does not exist.") from None
+    with path.open("rb") as raw:
+        start = raw.read(4)
     if start[:4] == b"PK\x03\x04":
         raise DataFormatError(f"{path} is a zip or a spreadsheet, not text. Save it as CSV first.")
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):

@@ -125,7 +125,9 @@ def read_container(path: Path, *, mmap: bool) -> tuple[dict[str, Any], dict[str,
 def _load(path: Path, mmap: bool) -> Bytes:
     """The bytes of a file that begins like one of ours."""
     if not path.is_file():
-        raise ModelFileError(f"{path}: is not an ordinary file. Pass what save_model has written.")
+        raise ModelFileError(
+            f"{path}: is not a model file but a folder or a device. Pass what save_model has written."
+        )
     try:
         with path.open("rb") as file:
             start = file.read(4)
