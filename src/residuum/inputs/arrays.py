@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
 from residuum.inputs.assembling import as_labels, checked
 from residuum.inputs.columns import ColumnOptions, quoted_list
-from residuum.inputs.matlab import as_array, mat_shapes, read_mat
+from residuum.inputs.matlab import mat_shapes, read_mat
 from residuum.inputs.own_data import Array, OwnData, TextFormat
 from residuum.inputs.splitting import join_train_and_test
 from residuum.system.npy import naming_damage, open_npz, read_npy
@@ -50,9 +51,19 @@ def read_mat_file(path: Path, options: ColumnOptions, text: TextFormat) -> OwnDa
     """Read a MATLAB file (version 4 to 7) by the names of its variables."""
 
     def read(name: str) -> Array:
-        return as_array(read_mat(path, [name])[name])
+        return _matlab_array(read_mat(path, [name])[name])
 
     return _by_names(path, {name: partial(read, name) for name in mat_shapes(path)}, options, text.missing)
+
+
+def _matlab_array(value: Any) -> Array:
+    """A variable as an array of numbers or text: cells become text, and text loses its padding."""
+    array = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
+    if array.dtype == object:
+        array = np.array(
+            [str(np.asarray(cell).ravel()[0]) if np.size(cell) else "" for cell in array.ravel()]
+        )
+    return np.char.strip(array) if array.dtype.kind == "U" else array
 
 
 def read_npy_pair(path: Path, labels: Path | None, options: ColumnOptions, text: TextFormat) -> OwnData:

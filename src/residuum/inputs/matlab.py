@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from residuum.errors import DataFormatError
 from residuum.system.machine import free_memory
 
@@ -67,13 +64,3 @@ def _guarded(path: Path, function: Any, *arguments: Any, **options: Any) -> Any:
         raise DataFormatError(
             f"{path}: damaged or not a MATLAB file: {type(error).__name__}: {error}."
         ) from error
-
-
-def as_array(value: Any) -> npt.NDArray[Any]:
-    """A variable as an array of numbers or text: cells become text, and text loses its padding."""
-    array = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
-    if array.dtype == object:
-        array = np.array(
-            [str(np.asarray(cell).ravel()[0]) if np.size(cell) else "" for cell in array.ravel()]
-        )
-    return np.char.strip(array) if array.dtype.kind == "U" else array
