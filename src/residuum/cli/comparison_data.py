@@ -97,7 +97,7 @@ def _arguments(path: Path, options: dict[str, Any]) -> str:
 def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
     """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
     from residuum.cli.fit import as_pixels, built_extractor
-    from residuum.inputs.images import extracted, fit_extractor
+    from residuum.inputs.image_features import fit_extractor, with_features
 
     name = options["extractor"]
     if data.kind != "images":
@@ -114,7 +114,7 @@ def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
             extractor, [p for p, part in zip(data.paths, data.split, strict=True) if part == "train"]
         )
     with own.image_progress(name) as progress:
-        found = extracted(data, extractor, progress=progress)
+        found = with_features(data, extractor, progress=progress)
     own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
     return found
 

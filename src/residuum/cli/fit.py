@@ -79,7 +79,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in the
     file) their accuracy is printed; the model is fitted to the training samples alone.
     """
-    from residuum.inputs.images import thumbnails
+    from residuum.inputs.image_features import thumbnails
     from residuum.models.file import save_model
     from residuum.models.recipe import parse_settings
     from residuum.system.machine import limit_threads
@@ -105,7 +105,7 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     """The data with features and a split into train and test, and the step that made the features."""
     import numpy as np
 
-    from residuum.inputs.images import extracted, fit_extractor, guess_image_shape
+    from residuum.inputs.image_features import fit_extractor, guess_image_shape, with_features
     from residuum.inputs.splitting import train_test
     from residuum.models.queries import EXTRACTOR
 
@@ -127,14 +127,14 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     if len(test):  # what is held out must not shape the features
         fit_extractor(extractor, [data.paths[i] for i in train])
     with own.image_progress(name) as progress:
-        found = extracted(data, extractor, progress=progress)
+        found = with_features(data, extractor, progress=progress)
     own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
     return found, ((EXTRACTOR, extractor),)
 
 
 def as_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
     """A folder of images as rows of grey pixels."""
-    from residuum.inputs.images import pixel_shape, with_pixels
+    from residuum.inputs.image_features import pixel_shape, with_pixels
 
     found = with_pixels(data, (shape[0], shape[1]) if shape else pixel_shape(data))
     own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))

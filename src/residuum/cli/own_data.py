@@ -87,8 +87,8 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
 
 def read_with_test(path: Path, options: dict[str, Any], keywords: dict[str, Any]) -> OwnData:
     """The data, joined with those of --test as their held-out part; notes go to stderr."""
-    from residuum.inputs import Expected, read_data
-    from residuum.inputs.arrays import joined
+    from residuum.inputs import ExpectedColumns, read_data
+    from residuum.inputs.splitting import join_train_and_test
 
     test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
     data = read_data(path, split=split, group=group, **keywords)
@@ -101,10 +101,10 @@ def read_with_test(path: Path, options: dict[str, Any], keywords: dict[str, Any]
         raise UsageError(
             f"--test goes with tables and arrays. Put the images into {path}/train and {path}/test instead."
         )
-    expected = Expected(data.columns, data.features.shape[1], data.label)
+    expected = ExpectedColumns(data.columns, data.features.shape[1], data.label)
     held_out = read_data(test, group=group, expected=expected, **keywords)
     say_notes(held_out)
-    return joined(data, held_out)
+    return join_train_and_test(data, held_out)
 
 
 def say_notes(data: OwnData) -> None:

@@ -1,11 +1,11 @@
-"""People's own data: text tables, arrays, Parquet, MATLAB files and folders of images, read alike.
+"""The user's own data: text tables, arrays, Parquet, MATLAB files and folders of images.
 
-To add a format: a reader in a module of its own and one line in READERS.
+To add a format, write a reader in a module of its own and add one line to READERS.
 """
 
 from __future__ import annotations
 
-from residuum.inputs.data import Expected, OwnData, TextFormat
+from residuum.inputs.own_data import ExpectedColumns, OwnData, TextFormat
 from residuum.inputs.reading import READERS, read_data
 
-__all__ = ["READERS", "Expected", "OwnData", "TextFormat", "read_data"]
+__all__ = ["READERS", "ExpectedColumns", "OwnData", "TextFormat", "read_data"]

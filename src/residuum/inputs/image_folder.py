@@ -8,28 +8,26 @@ import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.features.folder import list_folder
-from residuum.inputs.data import OwnData
-from residuum.inputs.roles import Asked, as_split
+from residuum.inputs.assembling import PART_NAMES, as_split
+from residuum.inputs.columns import ColumnOptions
+from residuum.inputs.own_data import OwnData
 
-_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
-
-def read_folder(path: Path, asked: Asked) -> OwnData:
+def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
     """List the images of a folder with their classes; nothing is decoded yet."""
-    for option, value in (("--label", asked.label), ("--split", asked.split), ("--drop", asked.drop or None)):
+    given = {"label": options.label, "split": options.split, "drop": options.drop or None}
+    for option, value in {**given, "groups": options.group}.items():
         if value is not None:
-            raise UsageError(f"{option} goes with tables; {path} is a folder of images.")
-    if asked.group is not None:
-        raise UsageError(f"--groups goes with tables and arrays; {path} is a folder of images.")
+            raise UsageError(f"--{option} is for tables and arrays; {path} is a folder of images.")
     files, beside = list_folder(path)
     if not files:
         raise DataFormatError(f"{path} holds no files. Put images into one sub-folder per class.")
-    notes = [f"{len(beside)} files beside the class folders are passed over"] if beside else []
+    notes = [f"{len(beside)} files beside the class folders are ignored"] if beside else []
     names = np.array([name for name, _ in files], dtype=np.str_)
     labels = np.array([label for _, label in files], dtype=np.str_)
     split = None
     tops = set(labels.tolist())
-    if len(tops) > 1 and {top.lower() for top in tops} <= _PARTS:
+    if len(tops) > 1 and {top.lower() for top in tops} <= PART_NAMES:
         split, more = as_split(labels.tolist(), "", lambda i: str(path / str(names[i])))
         notes.extend(("the sub-folders are the parts of a split, with the classes below them", *more))
         labels = np.array([_class_below(path, name) for name in names], dtype=np.str_)

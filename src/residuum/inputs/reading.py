@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
-from residuum.inputs.arrays import read_mat_file, read_npy, read_npz
-from residuum.inputs.data import Expected, OwnData, TextFormat
-from residuum.inputs.image_folder import read_folder
+from residuum.inputs.arrays import read_mat_file, read_npy_pair, read_npz
+from residuum.inputs.columns import ColumnOptions
+from residuum.inputs.image_folder import read_image_folder
+from residuum.inputs.own_data import ExpectedColumns, OwnData, TextFormat
 from residuum.inputs.parquet import read_parquet
-from residuum.inputs.roles import Asked
 from residuum.inputs.text import read_text
 
-Reader = Callable[[Path, Asked, TextFormat], OwnData]
+Reader = Callable[[Path, ColumnOptions, TextFormat], OwnData]
 
 # Ending of the name -> reader.
 READERS: dict[str, Reader] = {
@@ -36,7 +36,7 @@ def read_data(
     group: str | int | None = None,
     drop: Sequence[str | int] = (),
     labels: str | os.PathLike[str] | None = None,
-    expected: Expected | None = None,
+    expected: ExpectedColumns | None = None,
     text: TextFormat | None = None,
 ) -> OwnData:
     """Read samples, and labels where there are any, from a file or a folder.
@@ -57,7 +57,7 @@ def read_data(
         Columns to leave out.
     labels : path, optional
         For .npy: the file of the labels.
-    expected : Expected, optional
+    expected : ExpectedColumns, optional
         What a saved model takes; columns are then found by name, checked and put in its order.
     text : TextFormat, optional
         How a text table is written.
@@ -80,8 +80,8 @@ def read_data(
     ((150, 4), 'setosa')
     """
     path = Path(path)
-    asked = Asked(label, split, group, tuple(drop), expected)
-    text = text or TextFormat()
+    options = ColumnOptions(label, split, group, tuple(drop), expected)
+    text = TextFormat() if text is None else text
     ending = path.suffix.lower()
     if ending in _PICKLES:
         raise DataFormatError(
@@ -90,14 +90,14 @@ def read_data(
     if not path.exists():
         raise DataNotFoundError(f"{path} does not exist.")
     if labels is not None and ending != ".npy":
-        raise UsageError(f"--labels goes with a .npy file of features. Got {path.name}.")
+        raise UsageError(f"--labels is for a .npy file of features. Got {path.name}.")
     if path.is_dir():
-        return read_folder(path, asked)
+        return read_image_folder(path, options)
     if ending == ".npy":
-        return read_npy(path, None if labels is None else Path(labels), asked, text)
+        return read_npy_pair(path, None if labels is None else Path(labels), options, text)
     if ending not in READERS:
         raise UsageError(
             f"{path}: the ending {ending or '(none)'} is not one of {', '.join((*READERS, '.npy'))}, and it "
             "is not a folder of images."
         )
-    return READERS[ending](path, asked, text)
+    return READERS[ending](path, options, text)

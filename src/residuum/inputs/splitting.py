@@ -1,12 +1,14 @@
-"""Training and held-out samples: by a split that the data bring, by size, or by groups."""
+"""Training and held-out samples: by a split that the data contain, by size, or by groups."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.data import TEST, TRAIN, Array, OwnData
+from residuum.inputs.own_data import TEST, TRAIN, Array, OwnData
 
 Index = npt.NDArray[np.intp]
 _WHERE_LABELS = {
@@ -22,7 +24,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     Parameters
     ----------
     data : OwnData
-        With labels. Its own split goes first.
+        With labels. A split that they contain is used.
     test_size : float or None, default=None
         Share of every class that is held out: at least one sample, and at least one stays for training. With
         groups, about this share of the samples, and no group on both sides. None holds nothing out.
@@ -40,7 +42,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         )
     if data.split is not None:
         if test_size is not None:
-            raise UsageError(f"{data.source} brings its own split: leave --test-size out.")
+            raise UsageError(f"{data.source} has its own split: leave --test-size out.")
         train, test = np.flatnonzero(data.split == TRAIN), np.flatnonzero(data.split == TEST)
         if not len(train):
             raise DataFormatError(f"{data.source}: the split leaves no training samples.")
@@ -58,6 +60,34 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     return train, test
 
 
+def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
+    """Training and test samples as one, with their split; the two must have the same features."""
+    if train.labels is None or test.labels is None:
+        raise DataFormatError(f"{test.source if test.labels is None else train.source} holds no labels.")
+    assert train.features is not None
+    assert test.features is not None
+    if train.features.shape[1] != test.features.shape[1]:
+        raise DataFormatError(
+            f"The test samples of {test.source} have {test.features.shape[1]} features, the training samples "
+            f"{train.features.shape[1]}."
+        )
+    labels = [train.labels, test.labels]
+    if {array.dtype.kind for array in labels} != {"i"}:
+        labels = [array.astype(np.str_) for array in labels]
+    groups = None
+    if train.groups is not None and test.groups is not None:
+        groups = np.concatenate([train.groups, test.groups])
+    return replace(
+        train,
+        features=np.concatenate([train.features, test.features]),
+        labels=np.concatenate(labels),
+        names=np.concatenate([train.names, test.names]),
+        split=np.repeat([TRAIN, TEST], [len(train), len(test)]),
+        groups=groups,
+        notes=tuple(dict.fromkeys((*train.notes, *test.notes))),
+    )
+
+
 def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Index]:
     generator = np.random.default_rng(seed)
     chosen = []
@@ -72,7 +102,7 @@ def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Inde
 
 
 def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tuple[Index, Index]:
-    """Whole groups into the held-out part until it has its share, those that keep the classes even first.
+    """Move whole groups into the held-out part until it has its share of the samples.
 
     Of twenty random orders of the groups, the one whose held-out part is closest to the share of every class
     wins among those that leave no class without training samples.

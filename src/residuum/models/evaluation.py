@@ -9,7 +9,7 @@ import numpy as np
 from residuum.estimators.answers import Answers
 from residuum.estimators.calibration import expected_calibration_error
 from residuum.estimators.confidence import reject_curve
-from residuum.models.queries import as_known
+from residuum.models.queries import class_positions
 
 UNKNOWN = "(not a class of the model)"
 _CURVE_POINTS = 21
@@ -29,7 +29,7 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
     labels : ndarray of shape (n_samples,)
         The true labels.
     """
-    truth, texts = as_known(labels, answers.classes)  # (n_samples,), -1 where unknown
+    truth, texts = class_positions(labels, answers.classes)  # (n_samples,), -1 where unknown
     said = answers.winners
     correct = said == truth
     known = truth >= 0

@@ -12,10 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from residuum.errors import ModelFileError, ResiduumError, UsageError
-from residuum.models.container import Pieces, is_model_folder, parse_json, read_container, write_container
-from residuum.models.npy import array_pieces, read_array
+from residuum.models.container import Pieces, parse_json, read_container, write_container
 from residuum.models.parts import Keep, Node, chosen, classifier_from, classifier_node, step_from, step_node
-from residuum.models.values import encode, plain_json
+from residuum.models.values import array_pieces, encode, plain_json, read_array
 from residuum.selection.base import GridSelector
 
 MODEL = "model.json"
@@ -49,9 +48,8 @@ def save_model(
     *,
     about: dict[str, Any] | None = None,
     images: np.ndarray | None = None,
-    as_folder: bool = False,
 ) -> Path:
-    """Write a fitted model as one file (a zip of plain arrays and JSON) or one folder, without pickle.
+    """Write a fitted model as one file, a zip of plain arrays and JSON, without pickle.
 
     The file is written under another name and renamed, so a failure leaves what was there before.
 
@@ -68,8 +66,6 @@ def save_model(
         Notes of your own: anything that JSON can hold.
     images : ndarray of uint8, shape (n_samples, height, width[, 3]), or None, default=None
         Thumbnails of all training samples in the order they were given.
-    as_folder : bool, default=False
-        Whether to write a folder instead of one file.
 
     Returns
     -------
@@ -88,10 +84,8 @@ def save_model(
     """
     path = Path(path)
     check_is_fitted(estimator)
-    if path.is_dir() and not (as_folder and is_model_folder(path)):
-        raise UsageError(f"{path}: is a folder. Give a new name, or as_folder=True for a folder of its own.")
-    if as_folder and path.exists() and not path.is_dir():
-        raise UsageError(f"{path}: is a file. Give the name of a folder for as_folder=True.")
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder. Give the name of a file.")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: its folder {path.parent} does not exist. Make it first.")
     members: dict[str, Pieces] = {}
@@ -112,7 +106,7 @@ def save_model(
     if images is not None:
         described["images"] = keep("images", _checked_images(images, classifier.n_samples_seen_))
     text = json.dumps(described, indent=1, allow_nan=False).encode()
-    write_container(path, {MODEL: (text,), **members}, as_folder=as_folder)
+    write_container(path, {MODEL: (text,), **members})
     return path
 
 
@@ -164,7 +158,7 @@ def _checked_images(images: Any, n_samples: int) -> np.ndarray:
 
 
 def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
-    """Verify a model file or folder and build what it holds; no code from the file is ever run.
+    """Verify a model file and build what it holds; no code from the file is ever run.
 
     Parameters
     ----------
@@ -209,7 +203,7 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
 
 
 def load_model(path: str | Path, *, mmap: bool = False) -> Any:
-    """The estimator of a model file or folder: ``open_model(path, mmap=mmap).estimator``.
+    """The estimator of a model file: ``open_model(path, mmap=mmap).estimator``.
 
     Parameters
     ----------

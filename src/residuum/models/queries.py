@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs import Expected, OwnData, TextFormat, read_data
-from residuum.inputs.images import extracted, with_pixels
+from residuum.inputs import ExpectedColumns, OwnData, TextFormat, read_data
+from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.file import SavedModel
 
 EXTRACTOR = "images"  # name of the step that takes image files
@@ -52,18 +52,15 @@ def open_queries(
         The model without the step that read the image files, whose work is done.
     """
     about = model.about.get("input", {})
-    n_features = about.get("n_features")
-    if n_features is None:
-        n_features = getattr(model.estimator, "n_features_in_", None)
-    columns = about.get("columns")
-    expected = Expected(tuple(columns) if columns else None, n_features, about.get("label"))
+    n_features = about.get("n_features") or getattr(model.estimator, "n_features_in_", None)
+    expected = ExpectedColumns(tuple(about.get("columns") or ()) or None, n_features, about.get("label"))
     data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
-    of_images = about.get("kind") == "images"
-    if of_images != (data.kind == "images"):
+    takes_images = about.get("kind") == "images"
+    if takes_images != (data.kind == "images"):
         kinds = {True: "a folder of images", False: "numbers"}
-        raise UsageError(f"The model takes {kinds[of_images]}; {path} is {kinds[not of_images]}.")
-    if of_images:
-        return _images(model, about, data, progress)
+        raise UsageError(f"The model takes {kinds[takes_images]}; {path} is {kinds[not takes_images]}.")
+    if takes_images:
+        return _image_queries(model, about, data, progress)
     assert data.features is not None
     if n_features is not None and data.features.shape[1] != n_features:
         raise DataFormatError(
@@ -75,19 +72,19 @@ def open_queries(
     return data, model.estimator
 
 
-def _images(
+def _image_queries(
     model: SavedModel, about: dict[str, Any], data: OwnData, progress: Callable[[int, int], None] | None
 ) -> tuple[OwnData, Any]:
+    estimator = model.estimator
     if about.get("features", {}).get("with") == "pixels":
         height, width = about["image_shape"]
-        return with_pixels(data, (height, width)), model.estimator
-    estimator = model.estimator
+        return with_pixels(data, (height, width)), estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
-    return extracted(data, estimator.steps[0][1], progress=progress), estimator[1:]
+    return with_features(data, estimator.steps[0][1], progress=progress), estimator[1:]
 
 
-def as_known(labels: Any, classes: Any) -> tuple[Any, Any]:
+def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
     """Position of every label among the classes, -1 where it is none of them, and the labels as text.
 
     Compared as text: "7" in one file is 7 in another.

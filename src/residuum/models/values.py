@@ -1,17 +1,50 @@
-"""Parameters, labels and notes as JSON that gives back the same values of the same types."""
+"""What a model is made of, as it is stored: arrays as .npy; parameters, labels and notes as JSON.
+
+Each comes back with the same values of the same types.
+"""
 
 from __future__ import annotations
 
+import io
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from residuum.errors import UsageError
+from residuum.errors import DataFormatError, ModelFileError, UsageError
+from residuum.models.container import Bytes, Pieces
+from residuum.system.npy import read_npy
 
+_ARRAY_DTYPES = {np.dtype(code) for code in ("<f4", "<f8", "<i4", "<i8", "|u1", "|b1")}
 # Labels of these kinds of dtype are stored: booleans, integers, floats, text, and objects that are text.
 _LABEL_KINDS = "biufUO"
 _MAX_LABEL_BYTES = 2**28
+
+
+def array_pieces(array: Any) -> Pieces:
+    """Header and data of the .npy file of an array; its memory order is kept."""
+    array = np.asarray(array)
+    if array.dtype.newbyteorder("<") not in _ARRAY_DTYPES:
+        raise TypeError(f"arrays of {array.dtype} are not stored")
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        array = np.ascontiguousarray(array)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    flat = array.ravel(order="A").view(np.uint8) if array.size else b""
+    return (header.getvalue(), memoryview(flat))
+
+
+def read_array(path: Path, name: str, data: Bytes) -> np.ndarray:
+    """The array that a .npy member holds, a view of `data`; nothing is allocated."""
+    try:
+        array = read_npy(data, len(data), f"{path}, member {name}")
+    except DataFormatError as error:
+        raise ModelFileError(str(error)) from error
+    if array.dtype not in _ARRAY_DTYPES:
+        raise ModelFileError(f"{path}, member {name}: expected plain numbers. Got {array.dtype}.")
+    return array
 
 
 def encode(value: Any, owner: str) -> Any:

@@ -1,6 +1,6 @@
 """How a text table is written: delimiter, decimal mark, header and kinds of columns, guessed from its start.
 
-What was guessed is noted, for the user to read and overrule.
+Every guess is noted, so that the user can read and overrule it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.data import TextFormat
-from residuum.inputs.roles import ROLE_NAMES, Columns, clipped
+from residuum.inputs.columns import ROLE_NAMES, Columns, quoted
+from residuum.inputs.own_data import TextFormat
 
-DELIMITERS = ("\t", ";", "|", ",")  # equally good guesses: the rarer in texts and numbers goes first
-DELIMITER_NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
+# Of equally good guesses the first wins: the mark that is rarer within texts and numbers.
+DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "<na>", "missing"}
 
 _SAMPLE_CHARACTERS = 300_000
@@ -68,7 +68,7 @@ def guess_delimiter(path: Path, text: Iterator[str]) -> str:
             break
     if not lines:
         return "\t" if path.suffix.lower() == ".tsv" else ","
-    best, best_score = "", (0.0, 0)
+    best, best_score = "", 0.0
     for delimiter in DELIMITERS:
         try:
             rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
@@ -80,8 +80,8 @@ def guess_delimiter(path: Path, text: Iterator[str]) -> str:
             continue
         formats = [Layout(delimiter), Layout(delimiter, comma=True)] if delimiter != "," else [Layout(",")]
         numbers = max(sum(f.is_number(cell) for row in rows for cell in row) for f in formats)
-        score = (lengths.count(width) / len(lengths) * (numbers + 1), width)
-        if score[0] > best_score[0]:
+        score = lengths.count(width) / len(lengths) * (numbers + 1)
+        if score > best_score:
             best, best_score = delimiter, score
     if not best:
         raise DataFormatError(
@@ -97,7 +97,7 @@ def guess_layout(path: Path, sample: list[Row], delimiter: str, text: TextFormat
         raise DataFormatError(f"{path} is empty: line 1 should hold the names of the columns, or a sample.")
     layout = Layout(delimiter)
     if text.delimiter is None and delimiter != ",":
-        layout.notes.append(f"delimiter: {DELIMITER_NAMES[delimiter]}")
+        layout.notes.append(f"delimiter: {DELIMITERS[delimiter]}")
     layout.comma = _decimal_comma(path, sample, delimiter, text.decimal)
     if layout.comma and text.decimal is None:
         layout.notes.append("decimal mark: comma")
@@ -112,8 +112,8 @@ def guess_layout(path: Path, sample: list[Row], delimiter: str, text: TextFormat
         if len(sample) == 1:
             raise DataFormatError(f"{path} holds a header (line {line}) and no rows.")
     if text.header is None:
-        said = f"the first line is {'a header' if is_header else 'a sample: there is no header'}"
-        layout.notes.append(f"{said} (guessed; --header or --no-header says otherwise)")
+        guess = "a header" if is_header else "a sample: there is no header"
+        layout.notes.append(f"the first line is {guess} (guessed; --header or --no-header says otherwise)")
     return layout
 
 
@@ -170,7 +170,7 @@ def _looks_like_header(layout: Layout, sample: list[Row]) -> bool:
 
 
 def _is_scale(layout: Layout, row: Sequence[str]) -> bool:
-    """Whether the numbers rise or fall all along, as wavelengths do that head the columns of spectra."""
+    """Whether the numbers rise or fall all along, as the wavelengths above spectra do."""
     values = [layout.number(cell) for cell in row if layout.is_number(cell)]
     steps = np.diff(values)
     return len(values) >= 8 and bool((steps > 0).all() or (steps < 0).all())
@@ -182,19 +182,20 @@ def _check_header(path: Path, layout: Layout) -> None:
     for i, name in enumerate(layout.header):
         if name in places and name:
             raise DataFormatError(
-                f"{path}, line {layout.header_line}, column {i + 1}: the name {clipped(name)} is that of "
+                f"{path}, line {layout.header_line}, column {i + 1}: the name {quoted(name)} is that of "
                 f"column {places[name] + 1} too. Rename one of them."
             )
         places[name] = i
 
 
-def ends_in_nothing(layout: Layout, body: list[Row]) -> bool:
-    """Whether every line closes with a delimiter, so that the last column has no name and no values."""
+def has_empty_last_column(layout: Layout, body: list[Row]) -> bool:
+    """Whether every line ends with a delimiter, so that the last column has no name and no values."""
     named = layout.header is not None and layout.header[-1] != ""
     return not named and all(len(row) > 2 and not row[-1].strip() for _, row in body)
 
 
 def guess_columns(path: Path, layout: Layout, body: list[Row]) -> Columns:
+    """The columns with their names; one whose cells are mostly words is a column of text."""
     n = len(layout.header) if layout.header is not None else len(body[0][1])
     example: list[str | None] = [None] * n
     for i in range(n):

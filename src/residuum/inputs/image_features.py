@@ -15,7 +15,7 @@ import numpy.typing as npt
 from residuum.errors import DataError, UsageError
 from residuum.features.folder import extract_folder, load_features
 from residuum.features.images import ImageError, image_header, read_image, resize
-from residuum.inputs.data import OwnData
+from residuum.inputs.own_data import OwnData
 
 Progress = Callable[[int, int], None]
 Pixels = npt.NDArray[np.uint8]
@@ -27,7 +27,7 @@ _FIT_IMAGES = 1000
 
 
 def fit_extractor(extractor: Any, paths: Sequence[Path]) -> Any:
-    """Fit an extractor to at most 1,000 of these images, passing over files that cannot be read."""
+    """Fit an extractor to at most 1,000 of these images; files that cannot be read are skipped."""
     chosen = []
     for i in np.random.default_rng(0).permutation(len(paths)):
         try:
@@ -42,7 +42,7 @@ def fit_extractor(extractor: Any, paths: Sequence[Path]) -> Any:
     return extractor.fit(sorted(chosen))
 
 
-def extracted(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
+def with_features(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
     """The images of a folder with their features; files that are no usable images are left out and noted.
 
     An extractor that is not fitted is fitted to the images of the folder. What is computed is kept in the
@@ -52,20 +52,21 @@ def extracted(data: OwnData, extractor: Any, *, progress: Progress | None = None
         out = Path(scratch) / "features.npz"
         extract_folder(data.source, extractor, out=out, progress=progress)
         found = load_features(out)
-    return _kept(data, found.paths.tolist(), found.X, [(str(p), str(r)) for p, r in found.skipped])
+    reasons = {str(path): str(reason) for path, reason in found.skipped}
+    return _usable_images(data, found.paths.tolist(), found.X, reasons)
 
 
-def _kept(data: OwnData, names: list[str], features: Any, skipped: list[tuple[str, str]]) -> OwnData:
-    row = {name: i for i, name in enumerate(names)}
-    kept = [i for i, name in enumerate(data.names.tolist()) if name in row]
-    order = [row[data.names[i]] for i in kept]
-    listed = dict(skipped)
-    mine = [name for name in data.names.tolist() if name in listed]
-    notes = [f"skipped {name!a}: {listed[name]}" for name in mine[:10]]
-    notes += [f"skipped {len(mine) - 10} more files"] if len(mine) > 10 else []
-    if not kept:
+def _usable_images(data: OwnData, names: list[str], features: Any, reasons: dict[str, str]) -> OwnData:
+    """The images that have features, with a note for each of the others that gives the reason."""
+    feature_row = {name: i for i, name in enumerate(names)}
+    usable = [i for i, name in enumerate(data.names.tolist()) if name in feature_row]
+    order = [feature_row[data.names[i]] for i in usable]
+    skipped = [name for name in data.names.tolist() if name in reasons]
+    notes = [f"skipped {name!a}: {reasons[name]}" for name in skipped[:10]]
+    notes += [f"skipped {len(skipped) - 10} more files"] if len(skipped) > 10 else []
+    if not usable:
         raise DataError(f"{data.source} holds no usable image. {'; '.join(notes[:3])}.")
-    return replace(data.rows(kept), features=features[order]).noted(*notes)
+    return replace(data.rows(usable), features=features[order]).noted(*notes)
 
 
 def pixel_shape(data: OwnData) -> tuple[int, int]:
@@ -83,45 +84,45 @@ def pixel_shape(data: OwnData) -> tuple[int, int]:
     if len(sizes) == 1 and max(next(iter(sizes))) <= _LARGEST_PIXELS:
         return next(iter(sizes))
     raise UsageError(
-        f"The images of {data.source} are of several sizes or larger than {_LARGEST_PIXELS} pixels: say "
-        "--image-shape HEIGHTxWIDTH for features of plain pixels."
+        f"The images of {data.source} have several sizes or are larger than {_LARGEST_PIXELS} pixels. "
+        "Give --image-shape HEIGHTxWIDTH to use plain pixels as features."
     )
 
 
 def with_pixels(data: OwnData, shape: tuple[int, int]) -> OwnData:
     """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255."""
     assert data.paths is not None
-    rows, names, skipped = [], [], []
+    rows, names, reasons = [], [], {}
     for name, path in zip(data.names.tolist(), data.paths, strict=True):
         try:
             grey = read_image(path, mode="grey", min_side=1)
         except ImageError as error:
-            skipped.append((name, error.reason))
+            reasons[name] = error.reason
             continue
         rows.append(resize(grey, shape).ravel())
         names.append(name)
     features = np.stack(rows) if rows else np.empty((0, math.prod(shape)), dtype=np.uint8)
-    return replace(_kept(data, names, features, skipped), image_shape=shape)
+    return replace(_usable_images(data, names, features, reasons), image_shape=shape)
 
 
 def thumbnails(data: OwnData) -> Pixels | None:
-    """Small pictures of the samples, (n, h, w) or (n, h, w, 3); None without any, or with too many."""
+    """Small images of the samples, (n, h, w) or (n, h, w, 3); None where there are none or too many."""
     if data.image_shape is not None and data.features is not None:
-        return _from_rows(data)
+        return _thumbnails_of_rows(data)
     if data.paths is None:
         return None
     side = next((s for s in _SIDES if len(data) * s * s * 3 <= THUMBNAIL_BYTES), None)
     if side is None:
         return None
-    pictures = np.full((len(data), side, side, 3), 255, dtype=np.uint8)
-    for frame, path in zip(pictures, data.paths, strict=True):
+    small_images = np.full((len(data), side, side, 3), 255, dtype=np.uint8)
+    for frame, path in zip(small_images, data.paths, strict=True):
         small = read_image(path, max_side=side, min_side=1)
         top, left = (side - small.shape[0]) // 2, (side - small.shape[1]) // 2
         frame[top : top + small.shape[0], left : left + small.shape[1]] = small
-    return pictures
+    return small_images
 
 
-def _from_rows(data: OwnData) -> Pixels | None:
+def _thumbnails_of_rows(data: OwnData) -> Pixels | None:
     assert data.features is not None
     assert data.image_shape is not None
     if data.features.size > THUMBNAIL_BYTES or max(data.image_shape) > 2 * _SIDES[0]:
@@ -135,7 +136,7 @@ def _from_rows(data: OwnData) -> Pixels | None:
 
 
 def guess_image_shape(data: OwnData) -> tuple[int, int] | None:
-    """A square, where rows are whole numbers from 0 to 255, as many as a square has: pixels in a table."""
+    """The side of a square twice, where rows look like its pixels: whole numbers from 0 to 255; else None."""
     if data.features is None or data.image_shape is not None:
         return None
     side = math.isqrt(data.features.shape[1])

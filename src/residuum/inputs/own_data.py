@@ -23,7 +23,7 @@ class OwnData:
     source : str
         The file or folder that was read.
     kind : {"table", "array", "images"}
-        Table: columns, perhaps with names. Array: numbers, perhaps pictures. Images: files in a folder.
+        A table has columns, perhaps with names; an array holds numbers, perhaps pixels; images are files.
     features : ndarray of float, shape (n_samples, n_features), or None
         None for a folder of images, whose features are computed from `paths`.
     labels : ndarray of shape (n_samples,) or None
@@ -41,7 +41,7 @@ class OwnData:
     paths : tuple of Path or None
         Files of a folder of images.
     image_shape : tuple of int or None
-        (height, width) or (height, width, 3) where a row of `features` is a picture.
+        (height, width) or (height, width, 3) where a row of `features` holds the pixels of an image.
     notes : tuple of str
         What was guessed or left out, one sentence each, for the user to read.
     """
@@ -85,8 +85,8 @@ class OwnData:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What a saved model knows about the data it was fitted to, so that new data is read alike.
+class ExpectedColumns:
+    """What a saved model knows about the data it was fitted to, so that new data are read in the same way.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class TextFormat:
     decimal : {".", ","} or None
         The decimal mark.
     encoding : str
-        Of the bytes; a byte-order mark goes before it.
+        Encoding of the file; a byte-order mark overrules it.
     missing : {"error", "drop"}
         What to do with a row that lacks a number: stop and name it, or leave the row out.
     """
