@@ -91,7 +91,7 @@ def write_confusions(
         "images that have the largest shares of the code; the shares of all training images sum to 100 %."
     )
     paths = folder / f"confusions-{row}.html", folder / f"confusions-{row}.md"
-    write_text(paths[0], _html(title, lead, cases, pairs, samples))
+    write_text(paths[0], confusions_page(title, lead, cases, pairs, samples))
     write_text(paths[1], _markdown(title, lead, cases, pairs, samples))
     return list(paths)
 
@@ -143,12 +143,15 @@ def _residual_words(case: Confusion, samples: ImageSamples) -> str:
     rank = ranking.index(case.truth) + 1 if case.truth in ranking else None
     own = f"{told.residuals[case.truth]:.4f} (place {rank})" if rank else "none: it has no training image"
     return (
-        f"residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
-        f"of the true {_name(samples, case.truth)} {own}"
+        f"Residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
+        f"of the true {_name(samples, case.truth)} {own}."
     )
 
 
-def _html(title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples) -> str:
+def confusions_page(
+    title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples
+) -> str:
+    """The page of the examples `cases` and of the `pairs` of classes that are confused most often."""
     return render(
         "confusions.html",
         title=title,
@@ -193,7 +196,7 @@ def _markdown(title: str, lead: str, cases: list[Confusion], pairs: list[Any], s
     for case in cases:
         given = _name(samples, case.explanation.label)
         lines += ["", f"**{_file(samples, case.image)}**, a {_name(samples, case.truth)}, taken for {given}."]
-        lines += [f"R{_residual_words(case, samples)[1:]}.", ""]
+        lines += [_residual_words(case, samples), ""]
         lines += ["| share | training image | class |", "|---:|---|---|"]
         for atom, place in zip(case.explanation.atoms, case.atoms):
             name = _name(samples, atom.label)

@@ -266,9 +266,9 @@ def _extra_section(extra: dict[str, Any]) -> Section:
 
 
 def _curves(outcome: Outcome) -> Markup | None:
-    """Accuracy over the rows; the rows of a table of photographs are not points of one axis."""
+    """Accuracy over the rows, where there are several and they are points of one axis."""
     table, rows = outcome.table, list(outcome.rows)
-    if isinstance(table, PhotoTable):
+    if isinstance(table, PhotoTable) or len(rows) < 2:
         return None
     curves = {
         method: {
