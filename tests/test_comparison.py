@@ -126,12 +126,15 @@ def test_table_says_which_methods_were_tuned(results):
         assert name in comparison.parameters(comparison.Settings((method,), 1, 5, 0))[method]
 
 
-def test_report_asks_nothing_of_the_network_and_has_both_pictures(results):
+def test_report_asks_nothing_of_the_network_and_has_both_figures(results):
     page = report_page(results, comparison_table(results))
-    assert not re.search(r"https?:|//\w|<script|@import|url\((?!#)", page)
+    page, n_images = re.subn(r'src="data:image/png;base64,[^"]+"', "", page)
+    assert n_images == 1
+    assert not re.search(r"https?:|//\w|<script|@import|url\((?!#)|src=", page)
     assert set(re.findall(r'href="([^"#][^"]*)"', page)) == {"data:,"}
     labels = re.findall(r'<svg[^>]*aria-label="([^"]+)"', page)
-    assert len(labels) == page.count("<svg") == 3
+    assert len(labels) == page.count("<svg") == 2
+    assert re.search(r'<img [^>]*alt="The query, an image of class \d"', page)
     assert any("Coefficients of one query" in label for label in labels)
     assert any("iterates of ADMM over 100 steps" in label for label in labels)
     assert "prefers-color-scheme: dark" in page

@@ -1,7 +1,5 @@
 """Explanations: as JSON, as tables, as a page, and by the command."""
 
-import base64
-import io
 import json
 import math
 import re
@@ -14,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
@@ -21,11 +20,10 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, SoftNRC, open_model, save_model
 from residuum.cli.main import main
-from residuum.estimators.explanation import class_reconstructions
-from residuum.explain.page import SHOWN, explain_page
-from residuum.explain.row import explain_row, find_row
+from residuum.explain.page import SHOWN, explanation_page
+from residuum.explain.rows import explain_row, find_row
 from residuum.inputs import OwnData
-from residuum.reports.png import data_uri, to_pixels
+from residuum.reports.thumbnails import to_pixels
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), SoftNRC()]
 HOSTILE = (
@@ -37,6 +35,14 @@ HOSTILE = (
 def digits():
     X, y = load_digits(return_X_y=True)
     return X[:300], y[:300], X[900:960], y[900:960]
+
+
+def class_parts(fitted, query):
+    """``X_k c_k`` for every class."""
+    codes = fitted.encode(query[None])
+    code = (codes.toarray() if sp.issparse(codes) else codes)[0]
+    dictionary = fitted.dictionary_
+    return [code[block] @ dictionary.atoms[block] for block in dictionary.blocks]
 
 
 class Page(HTMLParser):
@@ -96,7 +102,7 @@ def test_to_dict_is_json_and_adds_up(classifier, digits):
     found = [part["residual"] for part in content["classes"]]
     assert found == sorted(found)
     assert sum(part["share"] for part in content["classes"]) == pytest.approx(1, abs=1e-6)
-    parts = class_reconstructions(fitted.dictionary_, fitted.encode(Q[:1]))
+    parts = class_parts(fitted, Q[0])
     for part in content["classes"]:
         assert part["norm"] == pytest.approx(np.linalg.norm(parts[part["label"]]), abs=1e-12)
         own = sum(atom["share"] for atom in content["atoms"] if atom["label"] == part["label"])
@@ -151,25 +157,6 @@ def test_rejected_and_named(digits):
 
 
 # Pictures
-
-
-def test_png_is_read_back_by_an_image_library():
-    image = pytest.importorskip("PIL.Image", reason="Pillow reads the picture back")
-    rng = np.random.default_rng(0)
-    for shape in [(8, 8), (5, 9, 3), (1, 1)]:
-        pixels = rng.integers(0, 256, shape).astype(np.uint8)
-        raw = base64.b64decode(data_uri(pixels).removeprefix("data:image/png;base64,"))
-        np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(raw))), pixels)
-    large = np.kron(rng.integers(0, 256, (50, 40)), np.ones((4, 4))).astype(np.uint8)
-    raw = base64.b64decode(data_uri(large, largest_side=50).split(",")[1])
-    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(raw))), large[::4, ::4])
-    with pytest.raises(ValueError, match="uint8"):
-        data_uri(np.zeros((4, 4)))
-
-
-def test_to_pixels_cuts_off():
-    assert to_pixels([-1, 0, 8, 16, 20, 4], (2, 3), low=0, high=16).tolist() == [[0, 0, 128], [255, 255, 64]]
-    assert to_pixels([3.0, 3.0], (1, 2), low=3, high=3).tolist() == [[0, 0]]
 
 
 def as_data(X, y, shape):
@@ -242,12 +229,12 @@ def digit_page(digits):
     X, y, Q, _ = digits
     fitted = CRC(probability=True, reject_threshold=0.01).fit(X, y)
     why = fitted.explain(Q[3], max_atoms=12).named([f"d{i}.png" for i in range(len(X))])
-    parts = class_reconstructions(fitted.dictionary_, fitted.encode(Q[3:4])) * np.linalg.norm(Q[3])
-    text = explain_page(
+    parts = np.linalg.norm(Q[3]) * np.array(class_parts(fitted, Q[3]))
+    text = explanation_page(
         why,
         query_image=to_pixels(Q[3], (8, 8), low=0, high=16),
         atom_images=to_pixels(X, (300, 8, 8), low=0, high=16),
-        class_reconstructions={k: to_pixels(part, (8, 8), low=0, high=16) for k, part in enumerate(parts)},
+        class_images={k: to_pixels(part, (8, 8), low=0, high=16) for k, part in enumerate(parts)},
         title="Why row 3",
     )
     return why, text
@@ -258,7 +245,7 @@ def many_classes():
     labels = np.array([f"species {i:03d} {HOSTILE if i % 40 == 0 else ''}" for i in range(130)])
     X = rng.random((260, 30))
     fitted = SRC(rule="scaled_residual", probability=True).fit(X, np.repeat(labels, 2))
-    return explain_page(fitted.explain(X[0] + 0.1).named([HOSTILE] * 260), title=HOSTILE, notes=[HOSTILE])
+    return explanation_page(fitted.explain(X[0] + 0.1).named([HOSTILE] * 260), title=HOSTILE, notes=[HOSTILE])
 
 
 def test_page_holds_the_numbers_of_the_json(digit_page):
@@ -320,7 +307,7 @@ def test_hostile_texts_stay_texts():
     assert "\x00" not in text
     assert "\u202e" not in text
     surrogate = NRC().fit(np.eye(2), ["a", "b"]).explain([1, 0]).named(["\udcff.png", "b.png"])
-    assert "\\udcff.png" in explain_page(surrogate).encode("utf-8").decode()
+    assert "\\udcff.png" in explanation_page(surrogate).encode("utf-8").decode()
 
 
 def test_page_of_many_classes_folds_them_away():
@@ -335,7 +322,7 @@ def test_page_of_many_classes_folds_them_away():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_of_texts_and_bars(scheme):
     """WCAG 2: at least 4.5 for text on both grounds, 3 for bars."""
-    text = explain_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
+    text = explanation_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
     style = re.search(r"<style>(.*?)</style>", text, re.S).group(1)
     blocks = re.findall(r"(@media[^{]*dark\)\s*\{\s*)?:root \{(.*?)\}", style, re.S)
     colours = {}
@@ -413,7 +400,7 @@ def test_browser_reports_no_error_and_the_same_numbers(chromium, tmp_path, digit
 
 def test_browser_would_report_an_error(chromium, tmp_path):
     """The test above can fail: requests are seen, and those against the policy are on the console."""
-    page = explain_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
+    page = explanation_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
     page = page.replace("</main>", '<img src="http://x.invalid/a.png"></main>')
     asked, console, _ = browse(chromium, tmp_path / "closed", page)
     assert asked == ["/why.html"]

@@ -58,7 +58,8 @@ def bench(
 
 def tables(rows: list[dict[str, Any]], machine: dict[str, Any]) -> list[Any]:
     """One table per data set and problem."""
-    from residuum.reports.table import Table, scientific, significant
+    from residuum.reports.numbers import scientific, significant
+    from residuum.reports.table import Table
 
     found: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     skipped: dict[tuple[str, str], list[str]] = {}

@@ -57,6 +57,7 @@ def evaluate(
 
 
 def _show(found: dict[str, Any]) -> None:
+    from residuum.reports.numbers import percent
     from residuum.reports.table import print_table
 
     click.echo(f"Accuracy: {100 * found['accuracy']:.2f} % of {found['samples']} samples")
@@ -72,16 +73,13 @@ def _show(found: dict[str, Any]) -> None:
         part = found["rejection"]
         click.echo(
             f"Rejected: {part['rejected']} of {found['samples']}; right of those answered: "
-            f"{_percent(part['accuracy_of_given'])} %"
+            f"{percent(part['accuracy_of_given'])} %"
         )
         print_table(_curve_table(part), sys.stdout)
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
-
-
 def _class_table(rows: list[dict[str, Any]]) -> Table:
+    from residuum.reports.numbers import percent
     from residuum.reports.table import Table
 
     return Table(
@@ -90,8 +88,8 @@ def _class_table(rows: list[dict[str, Any]]) -> Table:
         tuple(
             (
                 str(row["label"]),
-                _percent(row["precision"]),
-                _percent(row["recall"]),
+                percent(row["precision"]),
+                percent(row["recall"]),
                 str(row["samples"]),
                 str(row["answers"]),
             )
@@ -120,10 +118,11 @@ def _confusion_table(confusion: dict[str, Any]) -> Table:
 
 
 def _curve_table(part: dict[str, Any]) -> Table:
+    from residuum.reports.numbers import four_digits, percent
     from residuum.reports.table import Table
 
     rows = tuple(
-        (f"{point['threshold']:.4g}", _percent(point["false_accept"]), _percent(point["false_reject"]))
+        (four_digits(point["threshold"]), percent(point["false_accept"]), percent(point["false_reject"]))
         for point in part["curve"]
     )
     note = (
@@ -131,7 +130,7 @@ def _curve_table(part: dict[str, Any]) -> Table:
         "get an answer. False reject: share of the right answers that are withheld."
     )
     here = (
-        f"At the model's threshold: {_percent(part['false_accept']) or '-'} % and "
-        f"{_percent(part['false_reject']) or '-'} %."
+        f"At the model's threshold: {percent(part['false_accept']) or '-'} % and "
+        f"{percent(part['false_reject']) or '-'} %."
     )
     return Table("Rejection", ("Threshold", "False accept %", "False reject %"), rows, notes=(note, here))

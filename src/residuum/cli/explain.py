@@ -5,16 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from residuum.cli import own_data as own
-
-if TYPE_CHECKING:
-    from residuum.reports.table import Table
-
-CLASSES_SHOWN = 10
 
 
 @click.command()
@@ -44,7 +39,7 @@ def explain(
     if page is not None:
         target = own.check_target(page, model, data, options["labels"], option="--html")
 
-    from residuum.explain.row import explain_row, find_row
+    from residuum.explain.rows import explain_row, find_row
     from residuum.models import open_queries
     from residuum.models.file import open_model
 
@@ -73,6 +68,7 @@ def explain(
 
 
 def _print_tables(content: dict[str, Any], title: str, told: tuple[str, ...], notes: tuple[str, ...]) -> None:
+    from residuum.explain.text import atom_table, class_table
     from residuum.reports.table import print_table
 
     for table in (class_table(content, title, told), atom_table(content, notes)):
@@ -80,84 +76,14 @@ def _print_tables(content: dict[str, Any], title: str, told: tuple[str, ...], no
 
 
 def _write_page(path: Path, found: Any, title: str, notes: tuple[str, ...]) -> None:
-    from residuum.explain.page import explain_page
+    from residuum.explain.page import explanation_page
 
-    text = explain_page(
+    text = explanation_page(
         found.explanation,
         query_image=found.query_image,
         atom_images=found.atom_images,
-        class_reconstructions=found.class_images,
+        class_images=found.class_images,
         title=title,
         notes=notes,
     )
     own.write_text(path, text, option="--html")
-
-
-def class_table(content: dict[str, Any], title: str, told: tuple[str, ...] = ()) -> Table:
-    """The nearest classes with residual, norm and share of their part, and probability if there is one."""
-    from residuum.reports.table import Table
-
-    classes = content["classes"]
-    with_probability = classes[0]["probability"] is not None
-    columns = ("class", "residual", "norm", "share", *(["probability"] if with_probability else []))
-    rows = tuple(
-        (
-            str(part["label"]),
-            *(_number(part[name]) for name in ("residual", "norm", "share")),
-            *([_number(part["probability"])] if with_probability else []),
-        )
-        for part in classes[:CLASSES_SHOWN]
-    )
-    hidden = len(classes) - len(rows)
-    notes = [f"{hidden} more classes with larger residuals; --json lists all."] if hidden > 0 else []
-    return Table(
-        f"{title}: {content['answer']}",
-        columns,
-        rows,
-        best=frozenset({(0, 0), (0, 1)}),
-        notes=(*notes, _outcome(content), *told),
-    )
-
-
-def _outcome(content: dict[str, Any]) -> str:
-    if content["runner_up"] is None:
-        return f"{content['label']} is the only class."
-    text = f"Margin to the runner-up {content['runner_up']}: {_number(content['margin'])}."
-    rejection = content["reject"]
-    if rejection["threshold"] is not None:
-        verdict = "below, so rejected" if content["rejected"] else "not below, so accepted"
-        text += (
-            f" Confidence by {rejection['by']} {_number(content['confidence'])}, threshold "
-            f"{_number(rejection['threshold'])}: {verdict}."
-        )
-    return text
-
-
-def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
-    """The training samples that carry the query."""
-    from residuum.reports.table import Table
-
-    atoms, certificate = content["atoms"], content["certificate"]
-    named = any(atom["name"] not in (None, str(atom["sample"])) for atom in atoms)
-    columns = ("sample", *(["name"] if named else []), "class", "coefficient", "share")
-    rows = tuple(
-        (
-            str(atom["sample"]),
-            *([str(atom["name"] or "")] if named else []),
-            str(atom["label"]),
-            _number(atom["coefficient"]),
-            _number(atom["share"]),
-        )
-        for atom in atoms
-    )
-    code = (
-        f"{content['method']}, {content['rule'].replace('_', ' ')} rule. Certificate of the code: violation "
-        f"{_number(certificate['violation'])}, gap {_number(certificate['gap'])}, "
-        f"{certificate['n_iter']} iterations, tolerance {'met' if certificate['converged'] else 'missed'}."
-    )
-    title = f"Training samples that carry it: {len(atoms)} of {content['atoms_used']} used"
-    return Table(title, columns, rows, notes=(code, *notes))
-
-
-def _number(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"

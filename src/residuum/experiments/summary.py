@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from residuum.reports.table import Table, mean_and_deviation, percent, scientific, significant
+from residuum.reports.numbers import mean_and_deviation, percent, scientific, significant
+from residuum.reports.table import Table
 
 # Method -> its parameter that was tuned for the comparison; the others keep their defaults.
 TUNED = {"NSC": "l2", "SVM": "C", "softmax": "C"}

@@ -7,9 +7,6 @@ Pages hold small copies of the images of the data set: they stay in the run fold
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -21,32 +18,20 @@ import numpy as np
 import residuum.estimators.classifiers as classifiers
 from residuum.errors import UsageError
 from residuum.estimators.explanation import Explanation
-from residuum.experiments.report import page
+from residuum.features import read_image
 from residuum.paper.data import ImageSamples
 from residuum.paper.photo_tables import PhotoTable
 from residuum.paper.photos import PhotoPreparation
 from residuum.paper.plans import Key, Plan
 from residuum.paper.run import read_cell
+from residuum.reports.numbers import percent
+from residuum.reports.page import render
+from residuum.reports.thumbnails import LARGEST_SIDE
 from residuum.system.files import write_text
 
 EXAMPLES = 12
 SHOWN_ATOMS = 5
 PREFERRED = ("best", "published", "authors")
-_SIDE = 160
-_STYLE = """<style>
-.case { display: grid; grid-template-columns: 11rem 1fr; gap: 1rem; margin: 1.5rem 0; align-items: start; }
-.case { border-top: 1px solid var(--line); padding-top: 1rem; }
-.atoms { display: flex; flex-wrap: wrap; gap: .75rem; }
-.case figure { margin: 0; width: 10rem; }
-.case figcaption { display: block; font-size: .8rem; line-height: 1.3; margin: .3rem 0 0; }
-.case figcaption { overflow-wrap: anywhere; }
-.case img { width: 10rem; height: 7.5rem; object-fit: contain; background: var(--band); display: block; }
-.atoms figure { width: 8.5rem; }
-.atoms img { width: 8.5rem; height: 6.5rem; }
-.right { color: var(--accent); }
-.residuals { font-size: .9rem; margin: 0 0 .6rem; }
-@media (max-width: 40rem) { .case { grid-template-columns: 1fr; } }
-</style>"""
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ def write_confusions(
         "images that have the largest shares of the code; the shares of all training images sum to 100 %."
     )
     paths = folder / f"confusions-{row}.html", folder / f"confusions-{row}.md"
-    write_text(paths[0], _html(title, lead, cases, pairs, samples))
+    write_text(paths[0], confusions_page(title, lead, cases, pairs, samples))
     write_text(paths[1], _markdown(title, lead, cases, pairs, samples))
     return list(paths)
 
@@ -158,50 +143,47 @@ def _residual_words(case: Confusion, samples: ImageSamples) -> str:
     rank = ranking.index(case.truth) + 1 if case.truth in ranking else None
     own = f"{told.residuals[case.truth]:.4f} (place {rank})" if rank else "none: it has no training image"
     return (
-        f"residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
-        f"of the true {_name(samples, case.truth)} {own}"
+        f"Residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
+        f"of the true {_name(samples, case.truth)} {own}."
     )
 
 
-def _thumbnail(path: Path) -> str:
-    from PIL import Image
-
-    from residuum.features import read_image
-
-    picture = Image.fromarray(read_image(path, max_side=_SIDE, min_side=1))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-def _figure(samples: ImageSamples, place: int, caption: str) -> str:
-    name = html.escape(_file(samples, place))
-    source = _thumbnail(samples.paths[place])
-    return f'<figure><img src="{source}" alt="{name}"><figcaption>{caption}</figcaption></figure>'
+def confusions_page(
+    title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples
+) -> str:
+    """The page of the examples `cases` and of the `pairs` of classes that are confused most often."""
+    return render(
+        "confusions.html",
+        title=title,
+        lead=lead,
+        pairs=[_pair_words(pair, count, samples) for pair, count in pairs],
+        cases=[_shown_case(case, samples) for case in cases],
+    )
 
 
-def _html(title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples) -> str:
-    body = [_STYLE, "<h2>Most frequent confusions</h2>", "<ul>"]
-    body += [f"<li>{html.escape(_pair_words(pair, count, samples))}</li>" for pair, count in pairs]
-    body += ["</ul>", "<h2>Examples</h2>"]
-    for case in cases:
-        truth, given = (html.escape(_name(samples, n)) for n in (case.truth, case.explanation.label))
-        caption = (
-            f"<strong>{truth}</strong><br>taken for {given}<br>{html.escape(_file(samples, case.image))}"
-        )
-        body += ['<section class="case">', _figure(samples, case.image, caption), "<div>"]
-        body += [f'<p class="residuals">{html.escape(_residual_words(case, samples))}</p>']
-        body += ['<div class="atoms">']
-        for atom, place in zip(case.explanation.atoms, case.atoms):
-            kind = ' class="right"' if atom.label == case.truth else ""
-            name = html.escape(_name(samples, atom.label))
-            body += [
-                _figure(
-                    samples, place, f"<strong>{100 * atom.share:.1f} %</strong> <span{kind}>{name}</span>"
-                )
-            ]
-        body += ["</div></div></section>"]
-    return page("residuum confusions", title, html.escape(lead), "\n".join(body))
+def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
+    """What the page shows of one test image and of the training images that explain its label."""
+    atoms = [
+        {
+            **_shown_image(samples, place),
+            "share": percent(atom.share),
+            "name": _name(samples, atom.label),
+            "right": atom.label == case.truth,
+        }
+        for atom, place in zip(case.explanation.atoms, case.atoms, strict=True)
+    ]
+    return {
+        **_shown_image(samples, case.image),
+        "truth": _name(samples, case.truth),
+        "given": _name(samples, case.explanation.label),
+        "residuals": _residual_words(case, samples),
+        "atoms": atoms,
+    }
+
+
+def _shown_image(samples: ImageSamples, place: int) -> dict[str, Any]:
+    image = read_image(samples.paths[place], max_side=LARGEST_SIDE, min_side=1)
+    return {"file": _file(samples, place), "image": image}
 
 
 def _pair_words(pair: tuple[int, int], count: int, samples: ImageSamples) -> str:
@@ -214,10 +196,9 @@ def _markdown(title: str, lead: str, cases: list[Confusion], pairs: list[Any], s
     for case in cases:
         given = _name(samples, case.explanation.label)
         lines += ["", f"**{_file(samples, case.image)}**, a {_name(samples, case.truth)}, taken for {given}."]
-        lines += [f"R{_residual_words(case, samples)[1:]}.", ""]
+        lines += [_residual_words(case, samples), ""]
         lines += ["| share | training image | class |", "|---:|---|---|"]
         for atom, place in zip(case.explanation.atoms, case.atoms):
-            lines += [
-                f"| {100 * atom.share:.1f} % | {_file(samples, place)} | {_name(samples, atom.label)} |"
-            ]
+            name = _name(samples, atom.label)
+            lines += [f"| {percent(atom.share)} % | {_file(samples, place)} | {name} |"]
     return "\n".join(lines) + "\n"

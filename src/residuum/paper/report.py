@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +23,14 @@ from residuum.paper.photo_tables import PhotoTable, QuotedTable
 from residuum.paper.protocol import PROTOCOLS
 from residuum.paper.tables import EXPERIMENTS
 from residuum.paper.verdict import verdict
-from residuum.reports.page import page
+from residuum.reports.numbers import significant
+from residuum.reports.page import render
 from residuum.reports.plots import accuracy_figure, coefficient_figure, convergence_figure
-from residuum.reports.table import Table, html_table, latex, markdown, significant
+from residuum.reports.table import Table, latex, markdown
 from residuum.system.files import write_text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 ROW_NAMES = {"d": "dimension d after PCA", "n": "training samples n of each class"}
 
@@ -224,53 +227,52 @@ def _figure_words(extra: dict[str, Any]) -> str:
     return "; ".join(parts) + "."
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a table, a figure or both, and the parameters behind them."""
+
+    title: str
+    table: Table | None = None
+    figure: Markup | None = None
+    caption: str = ""
+    parameters: Table | None = None
+
+
 def html_page(contents: Contents) -> str:
     """One file that asks nothing of the network: answer, tables, plots, figures."""
-    body = ["<h2>The answer</h2>", "<ul>"]
-    body += [f"<li>{html.escape(text)}</li>" for text in verdict(contents.outcomes)] + ["</ul>"]
     honest = honest_table(contents.outcomes)
-    if honest:
-        body += _section(honest, "", None)
+    sections = [Section(honest.title, honest)] if honest else []
     for outcome in (part for whole in contents.outcomes for part in parts_of(whole)):
-        body += _section(accuracy_table(outcome), _curves(outcome), parameter_table(outcome))
-    for table in _quotations(contents):
-        body += _section(table, "", None)
-    for extra in contents.extras.values():
-        if "cells" in extra:
-            body += _section(speed_table(extra), "", None)
-        else:
-            draw = coefficient_figure if extra["shows"] == "codes" else convergence_figure
-            title = f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}"
-            words = html.escape(_figure_words(extra))
-            body += [f"<h2>{html.escape(title)}</h2>", f"<figure><figcaption>{words}</figcaption>"]
-            body += [f'<div class="wide">{draw(extra["illustration"])}</div></figure>']
-    lead = (
-        "The paper's tables and figures, run again: its numbers, ours, the difference, and a paired test "
-        "between NRC and each rival. Protocols are never mixed in one table."
+        table = accuracy_table(outcome)
+        sections.append(Section(table.title, table, _curves(outcome), parameters=parameter_table(outcome)))
+    sections += [Section(table.title, table) for table in _quotations(contents)]
+    sections += [_extra_section(extra) for extra in contents.extras.values()]
+    return render(
+        "paper.html",
+        title="Sparse, collaborative or non-negative: the paper's experiments again",
+        verdict=verdict(contents.outcomes),
+        sections=sections,
     )
-    title = "Sparse, collaborative or non-negative: the paper's experiments again"
-    return page("residuum reproduce", title, html.escape(lead), "\n".join(body))
 
 
-def _section(table: Table, figure: str, parameters: Table | None) -> list[str]:
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    parts = [f"<h2>{html.escape(table.title)}</h2>"]
-    parts += [f'<div class="wide" tabindex="0" role="region" aria-label="Table">{html_table(table)}</div>']
-    parts += [f'<ul class="notes">{notes}</ul>']
-    if figure:
-        parts += [f'<figure><div class="wide">{figure}</div></figure>']
-    if parameters:
-        parts += [f"<details><summary>Chosen parameters</summary>{html_table(parameters)}</details>"]
-    return parts
+def _extra_section(extra: dict[str, Any]) -> Section:
+    """A table of times, or one of the paper's figures."""
+    if "cells" in extra:
+        table = speed_table(extra)
+        return Section(table.title, table)
+    draw = coefficient_figure if extra["shows"] == "codes" else convergence_figure
+    title = f"{extra['name'].capitalize()}: {EXPERIMENTS[extra['name']].title}"
+    return Section(title, figure=draw(extra["illustration"]), caption=_figure_words(extra))
 
 
-def _curves(outcome: Outcome) -> str:
+def _curves(outcome: Outcome) -> Markup | None:
+    """Accuracy over the rows, where there are several and they are points of one axis."""
     table, rows = outcome.table, list(outcome.rows)
-    if isinstance(table, PhotoTable):  # its rows are not points of one axis
-        return ""
+    if isinstance(table, PhotoTable) or len(rows) < 2:
+        return None
     curves = {
         method: {
-            "ours": [_json_number(outcome.mean(row, method)) for row in rows],
+            "ours": [outcome.mean(row, method) for row in rows],
             "deviation": [outcome.deviation(row, method) for row in rows],
             "paper": [table.paper_value(method, row) for row in rows] if method in table.paper else None,
         }

@@ -1,24 +1,28 @@
-"""Figures as SVG text that can stand inside a page: no fonts, no addresses, colours that follow the page.
+"""Figures as SVG inside a page: without fonts and addresses, in colours that suit a light and a dark page.
 
-Ink is drawn as ``currentColor`` on a transparent ground, so light and dark pages both read well. matplotlib
-is imported inside the functions because it is slow to load.
+Lines and texts are drawn in ``currentColor`` on a transparent background. matplotlib is imported inside the
+functions because it is slow to load.
 """
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from residuum.reports.numbers import one_decimal
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
 # A colour that no figure uses; in the SVG it becomes the text colour of the page.
 INK = "#010203"
-# Ten hues of middle lightness, legible on white and on near-black.
+# Ten hues of middle lightness, readable on white and on almost black.
 CLASS_COLOURS = (
     "#4c8bd6",
     "#e07b1a",
@@ -34,7 +38,7 @@ CLASS_COLOURS = (
 CURVE_STYLES = (("#4c8bd6", "-"), ("#e07b1a", "--"), ("#35a35c", ":"))
 
 
-def coefficient_figure(illustration: dict[str, Any]) -> str:
+def coefficient_figure(illustration: dict[str, Any]) -> Markup:
     """One query coded by SRC, CRC and NRC: a line per training sample, coloured by class (Figure 1)."""
     labels = np.array(illustration["atom_labels"])
     codes = {method: np.array(code) for method, code in illustration["codes"].items()}
@@ -91,7 +95,7 @@ def _negative_part(code: np.ndarray) -> float:
     return float(np.abs(code[code < 0]).sum()) / size if size else 0.0
 
 
-def convergence_figure(illustration: dict[str, Any]) -> str:
+def convergence_figure(illustration: dict[str, Any]) -> Markup:
     """The three differences that ADMM drives to zero, step by step (Figure 2)."""
     curves, stop = illustration["curves"], illustration["published_steps"]
     with _figure("convergence", 9.0, 3.6) as figure:
@@ -116,7 +120,7 @@ def convergence_figure(illustration: dict[str, Any]) -> str:
         )
 
 
-def accuracy_figure(name: str, axis_name: str, rows: list[int], curves: dict[str, dict[str, Any]]) -> str:
+def accuracy_figure(name: str, axis_name: str, rows: list[int], curves: dict[str, dict[str, Any]]) -> Markup:
     """Accuracy in per cent against d or n: ours with one standard deviation, the paper's beside it, dashed.
 
     Parameters
@@ -146,30 +150,11 @@ def accuracy_figure(name: str, axis_name: str, rows: list[int], curves: dict[str
         axis.set_xlabel(axis_name)
         axis.set_ylabel("accuracy, per cent")
         axis.legend(frameon=False, ncols=2)
-        told = "; ".join(f"{m}: {', '.join(_percent(v) for v in c['ours'])}" for m, c in curves.items())
-        return _svg(figure, f"Accuracy in per cent at {axis_name} = {', '.join(map(str, rows))}. {told}.")
-
-
-def _percent(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.1f}"
-
-
-def query_picture(illustration: dict[str, Any]) -> str:
-    """The query itself where it is an image: one SVG square per pixel."""
-    rows, columns = illustration["image_shape"]
-    pixels = np.array(illustration["sample"]).reshape(rows, columns)
-    shades = pixels / max(float(pixels.max()), 1e-300)
-    squares = "".join(
-        f'<rect x="{j}" y="{i}" width="1.02" height="1.02" fill-opacity="{shades[i, j]:.2f}"/>'
-        for i in range(rows)
-        for j in range(columns)
-        if shades[i, j] > 0
-    )
-    text = html.escape(f"The query, an image of class {illustration['label']}", quote=True)
-    return (
-        f'<svg class="query" role="img" aria-label="{text}" viewBox="0 0 {columns} {rows}" '
-        f'fill="currentColor">{squares}</svg>'
-    )
+        values = "; ".join(
+            f"{method}: {', '.join(one_decimal(value) or 'missing' for value in curve['ours'])}"
+            for method, curve in curves.items()
+        )
+        return _svg(figure, f"Accuracy in per cent at {axis_name} = {', '.join(map(str, rows))}. {values}.")
 
 
 @contextmanager
@@ -197,23 +182,21 @@ def _figure(name: str, width: float, height: float) -> Iterator[Any]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def _svg(figure: Any, description: str) -> str:
+def _svg(figure: Any, description: str) -> Markup:
     """The figure as an ``<svg>`` element with a text alternative."""
+    from markupsafe import Markup, escape
+
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        # Text stays text in the SVG, drawn by whoever shows it: what matplotlib's own font lacks is no loss.
+        # Text stays text in the SVG and the browser draws it: its font may have what matplotlib's lacks.
         warnings.filterwarnings("ignore", r"Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return _embeddable(buffer.getvalue(), description)
-
-
-def _embeddable(text: str, description: str) -> str:
-    """Keep the ``<svg>`` element alone, without the addresses of its name spaces, which HTML knows."""
+    text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # HTML knows the name spaces of SVG; without their addresses the page contains no address at all.
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
-    text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
+    for side in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?)\s{side}="[^"]*"', r"\1", text, count=1)
     text = text.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui")
-    label = html.escape(description, quote=True)
-    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    return Markup(text.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1))

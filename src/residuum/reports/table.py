@@ -1,10 +1,11 @@
-"""Result tables: one type, shown on a terminal, as Markdown or as HTML."""
+"""Result tables: one type, shown on a terminal, as Markdown or as LaTeX.
+
+As HTML, a table is shown by the macro `table` of ``templates/parts.html``.
+"""
 
 from __future__ import annotations
 
-import html
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -34,28 +35,6 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation; a single value has no deviation."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def percent(mean: float, deviation: float | None) -> str:
-    """``97.4 ± 0.3`` from fractions of one."""
-    return f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
-
-
-def significant(value: float) -> str:
-    """Three significant digits without an exponent, for times."""
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
-
-
-def scientific(value: float | None) -> str:
-    """``4.3e-05``; empty where there is none."""
-    return "" if value is None else "0" if value == 0 else f"{value:.1e}"
-
-
 def markdown(table: Table, level: int = 1) -> str:
     """GitHub-flavoured Markdown under a heading of the given level."""
 
@@ -63,10 +42,7 @@ def markdown(table: Table, level: int = 1) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = ["---"] + ["---:"] * (len(table.columns) - 1)
-    body = [
-        line([f"**{text}**" if (i, j) in table.best else text for j, text in enumerate(row)])
-        for i, row in enumerate(table.rows)
-    ]
+    body = [line(row) for row in _rows_with_bold(table, "**{}**")]
     lines = [f"{'#' * level} {table.title}", "", line(table.columns), line(rule), *body]
     for note in table.notes:
         lines += ["", note]
@@ -86,42 +62,41 @@ def latex(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cells) + r" \\"
 
-    body = [
-        line(
-            [rf"\textbf{{{tex(text)}}}" if (i, j) in table.best else tex(text) for j, text in enumerate(row)]
-        )
+    table = _translated(table, tex)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{table.title}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
+    lines += [line(table.columns), r"\midrule"]
+    lines += [line(row) for row in _rows_with_bold(table, r"\textbf{{{}}}")]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\par\smallskip\footnotesize {note}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def _rows_with_bold(table: Table, bold: str) -> list[list[str]]:
+    """The rows, with the best cells written into the pattern `bold`."""
+    return [
+        [bold.format(text) if (i, j) in table.best else text for j, text in enumerate(row)]
         for i, row in enumerate(table.rows)
     ]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
-    lines += [line([tex(name) for name in table.columns]), r"\midrule", *body, r"\bottomrule"]
-    lines += [
-        r"\end{tabular}",
-        *(rf"\par\smallskip\footnotesize {tex(n)}" for n in table.notes),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
 
 
-def html_table(table: Table) -> str:
-    """A ``<table>`` with a caption and row headings."""
-    heads = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.columns)
-    body = []
-    for i, row in enumerate(table.rows):
-        cells = [f'<th scope="row">{html.escape(row[0])}</th>']
-        for j, text in enumerate(row[1:], start=1):
-            text = html.escape(text)
-            cells.append(f"<td><strong>{text}</strong></td>" if (i, j) in table.best else f"<td>{text}</td>")
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    caption = f"<caption>{html.escape(table.title)}</caption>"
-    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+def _translated(table: Table, translate: Callable[[str], str]) -> Table:
+    """The same table with every text translated."""
+    return Table(
+        translate(table.title),
+        tuple(map(translate, table.columns)),
+        tuple(tuple(map(translate, row)) for row in table.rows),
+        table.best,
+        tuple(map(translate, table.notes)),
+    )
 
 
 def print_table(table: Table, stream: TextIO) -> None:
     """Show the table; where it is wider than the terminal, one block per row, so no number is cut."""
     from rich.console import Console
 
-    table = _encodable(table, getattr(stream, "encoding", None) or "utf-8")
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    table = _translated(table, lambda text: _encodable(text, encoding))
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     width = _natural_width(console, table)
     if not console.is_terminal:
@@ -168,21 +143,10 @@ def _print_blocks(console: Any, table: Table) -> None:
                 console.print(line, soft_wrap=True)
 
 
-def _encodable(table: Table, encoding: str) -> Table:
-    """The same table in the characters that the stream can show."""
-
-    def mend(text: str) -> str:
-        try:
-            text.encode(encoding)
-        except (UnicodeEncodeError, LookupError):
-            for character, plain in {"±": "+/-", "×": "x"}.items():
-                text = text.replace(character, plain)
-        return text
-
-    return Table(
-        mend(table.title),
-        tuple(map(mend, table.columns)),
-        tuple(tuple(map(mend, row)) for row in table.rows),
-        table.best,
-        tuple(map(mend, table.notes)),
-    )
+def _encodable(text: str, encoding: str) -> str:
+    """The same text in characters that the encoding has, where plain ones can replace those it lacks."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.replace("±", "+/-").replace("×", "x").replace("−", "-")
+    return text

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from residuum.dictionary import FloatArray, unit_rows
+from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.errors import UsageError
-from residuum.estimators.explanation import Explanation, class_reconstructions
+from residuum.estimators.explanation import Explanation
 from residuum.inputs import OwnData
 from residuum.models.file import SavedModel
-from residuum.reports.png import Pixels, to_pixels
+from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 
-# Reconstructions are drawn for this many classes, the nearest ones.
+# The parts of this many classes are drawn, the nearest ones.
 DRAWN = 20
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedRow:
     """An explanation with what a page can show beside it.
 
     Attributes
@@ -35,14 +34,14 @@ class Explained:
     class_images : dict or None
         Label -> picture of the part of that class in the reconstruction.
     notes : tuple of str
-        What could not be shown, and what a solver warned of.
+        What could not be shown, and what a solver warned about.
     """
 
     explanation: Explanation
     query_image: Pixels | None = None
     atom_images: Pixels | None = None
     class_images: dict[Any, Pixels] | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def find_row(data: OwnData, row: str) -> int:
@@ -67,7 +66,7 @@ def find_row(data: OwnData, row: str) -> int:
 
 def explain_row(
     model: SavedModel, estimator: Any, data: OwnData, row: int, *, max_atoms: int | None
-) -> Explained:
+) -> ExplainedRow:
     """Explain one row.
 
     Parameters
@@ -84,39 +83,34 @@ def explain_row(
         How many training samples to list.
     """
     assert data.features is not None
-    raw = np.asarray(data.features[row : row + 1])  # its own type, as predict would take it
     steps, classifier = _split(estimator)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        inputs = [raw]
+        inputs = [np.asarray(data.features[row : row + 1])]  # in its own type, as predict would take it
         for step in steps:
             inputs.append(np.asarray(step.transform(inputs[-1])))
-        explanation = classifier.explain(inputs[-1], max_atoms=max_atoms)
+        whole = classifier.explain(inputs[-1])
     notes = [str(warning.message) for warning in caught]
-    dictionary = classifier.dictionary_
-    names = model.about.get("samples")
-    if isinstance(names, list) and len(names) > int(dictionary.samples.max()):
+    explanation = replace(whole, atoms=whole.atoms[:max_atoms])
+    n_samples = int(classifier.dictionary_.samples.max()) + 1
+    names, thumbnails = model.about.get("samples"), model.images
+    if isinstance(names, list) and len(names) >= n_samples:
         explanation = explanation.named(names)
-    thumbnails = model.images
-    if thumbnails is not None and len(thumbnails) <= int(dictionary.samples.max()):
+    if thumbnails is not None and len(thumbnails) < n_samples:
         thumbnails = None  # samples enrolled since then have no picture
         notes.append("The pictures in the model are of other training samples, so none is shown.")
     query, parts = None, None
     if data.image_shape is not None:
         low, high = _range(data.features)
-        shape = data.image_shape
-        query = to_pixels(raw, shape, low=low, high=high)
-        rebuilt = _raw_parts(classifier, steps, inputs, notes)
-        if rebuilt is not None:
-            nearest = [part.label for part in explanation.classes[:DRAWN]]
-            index = {label: k for k, label in enumerate(classifier.classes_.tolist())}
-            parts = {k: to_pixels(rebuilt[index[k]], shape, low=low, high=high) for k in nearest}
+        query = to_pixels(inputs[0], data.image_shape, low=low, high=high)
+        found = _class_parts(whole, classifier.dictionary_, steps, inputs, notes)
+        parts = {k: to_pixels(part, query.shape, low=low, high=high) for k, part in found.items()} or None
     elif data.paths is not None:
         from residuum.features.images import read_image
 
-        query = read_image(data.paths[row], max_side=160, min_side=1)
+        query = read_image(data.paths[row], max_side=LARGEST_SIDE, min_side=1)
         notes.append("The features of an image file cannot be turned back into pixels: no part is drawn.")
-    return Explained(explanation, query, thumbnails, parts, tuple(notes))
+    return ExplainedRow(explanation, query, thumbnails, parts, tuple(notes))
 
 
 def _split(estimator: Any) -> tuple[list[Any], Any]:
@@ -134,27 +128,35 @@ def _range(values: Any) -> tuple[float, float]:
     return float(np.min(values)), float(np.max(values))
 
 
-def _raw_parts(
-    classifier: Any, steps: list[Any], inputs: list[FloatArray], notes: list[str]
-) -> FloatArray | None:
-    """``||y|| X_k c_k`` in the space of the raw query, (n_classes, n_raw); None where a step has no inverse.
+def _class_parts(
+    whole: Explanation, dictionary: Dictionary, steps: list[Any], inputs: list[FloatArray], notes: list[str]
+) -> dict[Any, FloatArray]:
+    """Label -> ``||y|| X_k c_k`` in the space of the raw query, for the nearest classes.
 
-    ``inputs[i]`` is what step i was given for the query; the last one is what the classifier was given.
+    ``inputs[i]`` is what step i was given for the query; the last one is what the classifier was given. The
+    result is empty where a step has no inverse, and `notes` then says so.
     """
-    odd = [type(step).__name__ for step in steps if type(step).__name__ not in INVERSES]
-    if odd:
-        notes.append(f"{odd[0]} cannot be turned back into pixels, so the part of a class is not drawn.")
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # told already when the query was explained
-        codes = classifier.encode(inputs[-1])
+    kinds = [type(step).__name__ for step in steps]
+    without_inverse = [kind for kind in kinds if kind not in INVERSES]
+    if without_inverse:
+        notes.append(
+            f"{without_inverse[0]} cannot be turned back into pixels, so the part of a class is not drawn."
+        )
+        return {}
+    position = {sample: j for j, sample in enumerate(dictionary.samples.tolist())}
+    labels = [part.label for part in whole.classes[:DRAWN]]
+    parts: FloatArray = np.zeros((len(labels), dictionary.n_features))
+    for part, label in zip(parts, labels, strict=True):
+        used = [atom for atom in whole.atoms if atom.label == label]
+        coefficients = np.array([atom.coefficient for atom in used])
+        part += coefficients @ dictionary.atoms[[position[atom.sample] for atom in used]]
     _, scale, norm = unit_rows(inputs[-1])
-    parts = class_reconstructions(classifier.dictionary_, codes) * float(scale[0] * norm[0])
-    for step, given in zip(reversed(steps), reversed(inputs[:-1]), strict=True):
-        parts = INVERSES[type(step).__name__](step, given, parts)
-    if any(type(step).__name__ in ("StandardScaler", "MinMaxScaler", "PCA") for step in steps):
+    parts *= float(scale[0] * norm[0])
+    for step, kind, given in zip(reversed(steps), reversed(kinds), reversed(inputs[:-1]), strict=True):
+        parts = INVERSES[kind](step, given, parts)
+    if {"StandardScaler", "MinMaxScaler", "PCA"} & set(kinds):
         notes.append("The part of a class is drawn on top of the mean or minimum that the features lack.")
-    return parts if math.isfinite(float(np.abs(parts).max(initial=0))) else None
+    return dict(zip(labels, parts, strict=True)) if np.isfinite(parts).all() else {}
 
 
 def _undo_eigenfaces(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
