@@ -11,24 +11,30 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, load_model, save_model
+from residuum import (
+    CRC,
+    CROC,
+    NRC,
+    NRCCV,
+    NSC,
+    SRC,
+    ConfidentClassifier,
+    ProCRC,
+    SoftNRC,
+    load_model,
+    save_model,
+)
+from residuum.estimators.answers import concentration, labels_or_reject, margin, reject_label
 from residuum.estimators.calibration import (
     FOLDS,
     distances_behind,
+    expected_calibration_error,
     fit_temperature,
     held_out_folds,
     probabilities,
 )
-from residuum.estimators.confidence import (
-    concentration,
-    expected_calibration_error,
-    labels_or_reject,
-    margin,
-    reject_curve,
-    reject_label,
-)
+from residuum.estimators.confidence import reject_curve
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), SoftNRC()]
 
@@ -50,16 +56,17 @@ def classifier(request):
 def test_predict_proba_exists_only_on_request(classifier, digits):
     X, y, Q, _ = digits
     assert not hasattr(classifier, "predict_proba")
-    assert not hasattr(classifier.fit(X, y), "predict_proba")
-    assert not hasattr(classifier, "temperature_")
-    classifier.set_params(probability=True)
-    with pytest.raises(NotFittedError, match="fitted with probability=False"):
-        classifier.predict_proba(Q)
+    model = ConfidentClassifier(classifier, probability=False).fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    assert model.temperature_ is None
+    model.set_params(probability=True)
+    with pytest.raises(ValueError, match="fitted with probability=False"):
+        model.predict_proba(Q)
 
 
 def test_probabilities_agree_with_predictions(classifier, digits):
     X, y, Q, _ = digits
-    fitted = classifier.set_params(probability=True).fit(X, y)
+    fitted = ConfidentClassifier(classifier).fit(X, y)
     p = fitted.predict_proba(Q)
     assert p.shape == (len(Q), 10)
     assert (p > 0).all()
@@ -68,15 +75,14 @@ def test_probabilities_agree_with_predictions(classifier, digits):
     again = clone(fitted).fit(X, y)
     assert again.temperature_ == fitted.temperature_
     np.testing.assert_array_equal(again.predict_proba(Q), p)
-    fitted.set_params(probability=False).fit(X, y)
-    assert not hasattr(fitted, "temperature_")
+    assert fitted.set_params(probability=False).fit(X, y).temperature_ is None
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
 def test_calibrated_on_digits_of_other_writers(model):
     X, y = load_digits(return_X_y=True)
     half = len(y) // 2
-    fitted = clone(model).set_params(probability=True).fit(X[:half], y[:half])
+    fitted = ConfidentClassifier(clone(model)).fit(X[:half], y[:half])
     p = fitted.predict_proba(X[half:])
     correct = fitted.classes_[p.argmax(axis=1)] == y[half:]
     # The classes of NSC span nearly everything here, and more so when the held-out fifth joins.
@@ -85,10 +91,10 @@ def test_calibrated_on_digits_of_other_writers(model):
 
 def test_temperature_is_from_samples_that_do_not_code_themselves(classifier, digits):
     X, y, _, _ = digits
-    fitted = classifier.set_params(probability=True).fit(X, y)
+    fitted = ConfidentClassifier(classifier).fit(X, y)
     residuals = np.empty((len(y), 10))
     for train, test in held_out_folds(y):
-        plain = clone(classifier).set_params(probability=False).fit(X[train], y[train])
+        plain = clone(classifier).fit(X[train], y[train])
         residuals[test] = plain.residuals(X[test])
     comparable = np.log if type(classifier) is NSC else np.asarray
     expected = fit_temperature(comparable(residuals), y)
@@ -144,7 +150,7 @@ def test_fit_temperature_of_odd_residuals():
 
 def test_infinite_residuals_and_zero_queries(digits):
     X, y, Q, _ = digits
-    fitted = SRC(rule="scaled_residual", probability=True).fit(X, y)
+    fitted = ConfidentClassifier(SRC(rule="scaled_residual")).fit(X, y)
     assert np.isinf(fitted.residuals(Q)).any()
     assert np.isfinite(fitted.predict_proba(Q)).all()
     with pytest.warns(UserWarning, match="zero vectors"):
@@ -156,8 +162,8 @@ def test_zero_samples_take_no_part_in_the_calibration(digits):
     with_zero = np.concatenate([X, np.zeros((3, 64))]), np.concatenate([y, [0, 1, 2]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = CRC(probability=True, l2=0.01).fit(*with_zero)
-    assert fitted.temperature_ == CRC(probability=True, l2=0.01).fit(X, y).temperature_
+        fitted = ConfidentClassifier(CRC(l2=0.01)).fit(*with_zero)
+    assert fitted.temperature_ == ConfidentClassifier(CRC(l2=0.01)).fit(X, y).temperature_
 
 
 def test_folds_hold_out_every_sample_once_and_keep_every_class():
@@ -178,11 +184,11 @@ def test_folds_hold_out_every_sample_once_and_keep_every_class():
 
 def test_classes_of_one_sample():
     X = np.random.default_rng(0).normal(size=(7, 5))
-    fitted = CRC(probability=True).fit(X, [0, 0, 0, 1, 1, 1, 2])
+    fitted = ConfidentClassifier(CRC()).fit(X, [0, 0, 0, 1, 1, 1, 2])
     assert fitted.predict_proba(X).shape == (7, 3)
     with pytest.raises(ValueError, match="every class has only 1 sample"):
-        CRC(probability=True).fit(X, range(7))
-    assert CRC(probability=True).fit(X, [3] * 7).predict_proba(X).tolist() == [[1.0]] * 7
+        ConfidentClassifier(CRC()).fit(X, range(7))
+    assert ConfidentClassifier(CRC()).fit(X, [3] * 7).predict_proba(X).tolist() == [[1.0]] * 7
 
 
 def test_expected_calibration_error_by_hand():
@@ -199,11 +205,11 @@ def test_expected_calibration_error_by_hand():
 
 def test_margin_and_concentration_by_hand(classifier, digits):
     X, y, Q, _ = digits
-    fitted = classifier.fit(X, y)
+    fitted = ConfidentClassifier(classifier, probability=False).fit(X, y)
     ordered = np.sort(fitted.residuals(Q), axis=1)
     np.testing.assert_allclose(fitted.confidence(Q), ordered[:, 1] - ordered[:, 0])
     fitted.set_params(reject_by="concentration")
-    codes = fitted.encode(Q)
+    codes = fitted.estimator_.encode(Q)
     codes = np.abs(codes.toarray() if hasattr(codes, "toarray") else codes)
     own = np.stack([codes[:, block].sum(axis=1) for block in fitted.dictionary_.blocks], axis=1)
     expected = (10 * own.max(axis=1) / own.sum(axis=1) - 1) / 9
@@ -216,7 +222,9 @@ def test_margin_and_concentration_at_their_ends():
         margin(np.array([[1.0, 3.0, 2.0], [inf, inf, inf], [inf, 1.0, inf], [2.0, 2.0, 5.0]])), [1, 0, inf, 0]
     )
     assert margin(np.array([[0.3]])).tolist() == [inf]
-    fitted = NRC(solver="exact", reject_by="concentration").fit(np.eye(3), [0, 1, 2])
+    fitted = ConfidentClassifier(NRC(solver="exact"), probability=False, reject_by="concentration").fit(
+        np.eye(3), [0, 1, 2]
+    )
     with pytest.warns(UserWarning, match="zero vectors"):
         found = fitted.confidence([[1.0, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]])
     np.testing.assert_allclose(found, [1, 0, 0.25, 0], atol=1e-12)
@@ -226,7 +234,7 @@ def test_margin_and_concentration_at_their_ends():
 @pytest.mark.parametrize("by", ["margin", "concentration"])
 def test_reject_exactly_below_the_threshold(classifier, digits, by):
     X, y, Q, _ = digits
-    fitted = classifier.set_params(reject_by=by).fit(X, y)
+    fitted = ConfidentClassifier(classifier, probability=False, reject_by=by).fit(X, y)
     plain, sure = fitted.predict(Q), fitted.confidence(Q)
     threshold = float(np.sort(sure)[len(sure) // 3])
     answers = fitted.set_params(reject_threshold=threshold).predict(Q)
@@ -266,10 +274,11 @@ def test_reject_label_fits_every_type_of_label(kind):
 
 def test_predict_with_text_labels_and_reject():
     X = np.eye(3)
-    fitted = NRC(solver="exact", reject_threshold=0.2).fit(X, ["a", "b", "c"])
+    model = ConfidentClassifier(NRC(solver="exact"), probability=False, reject_threshold=0.2)
+    fitted = model.fit(X, ["a", "b", "c"])
     assert fitted.predict([[1, 0, 0], [1, 1, 1]]).tolist() == ["a", "none of these"]
     assert fitted.reject_label_ == "none of these"
-    with pytest.warns(UserWarning, match="unless a reject_threshold rejects them"):
+    with pytest.warns(UserWarning, match="unless they are rejected"):
         assert fitted.predict([[0, 0, 0]]).tolist() == ["none of these"]
 
 
@@ -286,7 +295,7 @@ def test_predict_with_text_labels_and_reject():
 )
 def test_bad_parameters_are_named(classifier, parameters, named):
     with pytest.raises(ValueError, match=named):
-        classifier.set_params(**parameters).fit(np.eye(3), [0, 1, 2])
+        ConfidentClassifier(classifier, **parameters).fit(np.eye(3), [0, 1, 2])
 
 
 def test_reject_curve_by_hand():
@@ -308,7 +317,7 @@ def test_unknown_classes_are_rejected_more_often(digits):
     X, y, Q, truth = digits
     old = y < 7
     for by in ("margin", "concentration"):
-        fitted = NRC(solver="exact", reject_by=by).fit(X[old], y[old])
+        fitted = ConfidentClassifier(NRC(solver="exact"), probability=False, reject_by=by).fit(X[old], y[old])
         correct, known = fitted.predict(Q) == truth, truth < 7
         _, accept, reject = reject_curve(fitted.confidence(Q), correct, known)
         at = np.abs(accept - reject).argmin()  # the equal error rate
@@ -325,7 +334,7 @@ def test_softmax_of_distances_is_softmax_of_residuals():
 
 def test_temperature_stays_as_fitted_when_samples_come_and_go(digits):
     X, y, Q, _ = digits
-    fitted = SoftNRC(probability=True).fit(X[:200], y[:200])
+    fitted = ConfidentClassifier(SoftNRC()).fit(X[:200], y[:200])
     temperature = fitted.temperature_
     fitted.partial_fit(X[200:], y[200:])
     assert fitted.temperature_ == temperature
@@ -333,12 +342,13 @@ def test_temperature_stays_as_fitted_when_samples_come_and_go(digits):
     assert fitted.temperature_ == temperature
     assert fitted.predict_proba(Q).shape == (len(Q), 9)
     assert fitted.fit(X, y).temperature_ != temperature
-    enrolled = NRC(probability=True).partial_fit(X, y)
-    assert enrolled.temperature_ == NRC(probability=True).fit(X, y).temperature_
+    enrolled = ConfidentClassifier(NRC()).partial_fit(X, y)
+    assert enrolled.temperature_ == ConfidentClassifier(NRC()).fit(X, y).temperature_
 
 
 def test_reject_label_gives_way_to_an_enrolled_class():
-    fitted = NRC(solver="exact", reject_threshold=0.2).fit(np.eye(3), [0, 1, 2])
+    model = ConfidentClassifier(NRC(solver="exact"), probability=False, reject_threshold=0.2)
+    fitted = model.fit(np.eye(3), [0, 1, 2])
     assert fitted.reject_label_ == -1
     fitted.partial_fit([[1.0, 1.0, 1.0]], [-1])
     assert fitted.reject_label_ == -2
@@ -350,3 +360,41 @@ def test_confidence_survives_the_model_file(tmp_path, classifier, digits):
     opened = load_model(save_model(fitted, tmp_path / "m.residuum"))
     np.testing.assert_array_equal(opened.predict_proba(Q), fitted.predict_proba(Q))
     np.testing.assert_array_equal(opened.predict(Q), fitted.predict(Q))
+
+
+def test_model_file_keeps_calibration_and_rejection(digits, tmp_path):
+    X, y, Q, _ = digits
+    model = ConfidentClassifier(NSC(), reject_threshold=0.05, reject_by="concentration").fit(X, y)
+    again = load_model(save_model(model, tmp_path / "m.residuum"))
+    np.testing.assert_array_equal(again.predict(Q), model.predict(Q))
+    np.testing.assert_array_equal(again.predict_proba(Q), model.predict_proba(Q))
+    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+
+
+def test_around_a_search(digits):
+    X, y, Q, truth = digits
+    model = ConfidentClassifier(NRCCV(rhos=[1.0], max_iters=[5], cv=2), reject_threshold=0.01).fit(X, y)
+    assert model.predict_proba(Q).shape == (len(Q), 10)
+    answers = model.answer(Q)
+    assert (answers.classes[answers.winners] == truth).mean() > 0.9
+    assert model.explain(Q[0]).verdict.method == "NRC"
+
+
+@pytest.mark.parametrize("by", ["margin", "concentration"])
+def test_every_query_is_coded_once(classifier, digits, by, monkeypatch):
+    X, y, Q, _ = digits
+    model = ConfidentClassifier(classifier, reject_threshold=0.1, reject_by=by).fit(X, y)
+    solver, coded = model.estimator_.solver_, []
+    for name in ("solve", "class_parts"):
+        method = getattr(solver, name, None)
+        if method is not None:
+
+            def counted(queries, *args, _method=method, **options):
+                coded.append(len(queries))
+                return _method(queries, *args, **options)
+
+            monkeypatch.setattr(solver, name, counted)
+    answers = model.answer(Q)
+    assert answers.probabilities is not None
+    assert answers.rejected is not None
+    assert sum(coded) == len(Q)

@@ -18,7 +18,20 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
-from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, SoftNRC, open_model, save_model
+from residuum import (
+    CRC,
+    CRCCV,
+    CROC,
+    NRC,
+    NSC,
+    SRC,
+    ConfidentClassifier,
+    EigenfacePCA,
+    ProCRC,
+    SoftNRC,
+    open_model,
+    save_model,
+)
 from residuum.cli.main import main
 from residuum.explain.page import SHOWN, explanation_page
 from residuum.explain.rows import explain_row, find_row
@@ -39,7 +52,7 @@ def digits():
 
 def class_parts(fitted, query):
     """``X_k c_k`` for every class."""
-    codes = fitted.encode(query[None])
+    codes = getattr(fitted, "estimator_", fitted).encode(query[None])
     code = (codes.toarray() if sp.issparse(codes) else codes)[0]
     dictionary = fitted.dictionary_
     return [code[block] @ dictionary.atoms[block] for block in dictionary.blocks]
@@ -91,7 +104,7 @@ def numbers_of(value):
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda c: type(c).__name__)
 def test_to_dict_is_json_and_adds_up(classifier, digits):
     X, y, Q, _ = digits
-    fitted = classifier.set_params(probability=True, reject_threshold=0.1).fit(X, y)
+    fitted = ConfidentClassifier(classifier, reject_threshold=0.1).fit(X, y)
     content = fitted.explain(Q[0]).to_dict()
     assert json.loads(json.dumps(content, allow_nan=False)) == content
     assert content["answer"] == fitted.predict(Q[:1])[0]
@@ -147,7 +160,7 @@ def test_named_columns_are_held_to_their_names():
 
 def test_rejected_and_named(digits):
     X, y, Q, _ = digits
-    why = NRC(reject_threshold=10.0).fit(X, y).explain(Q[0], max_atoms=3)
+    why = ConfidentClassifier(NRC(), reject_threshold=10.0).fit(X, y).explain(Q[0], max_atoms=3)
     content = why.named([f"file {i}" for i in range(len(X))]).to_dict()
     assert (content["answer"], content["rejected"]) == (-1, True)
     assert content["label"] == NRC().fit(X, y).predict(Q[:1])[0]
@@ -227,7 +240,7 @@ def test_find_row():
 @pytest.fixture(scope="module")
 def digit_page(digits):
     X, y, Q, _ = digits
-    fitted = CRC(probability=True, reject_threshold=0.01).fit(X, y)
+    fitted = ConfidentClassifier(CRC(), reject_threshold=0.01).fit(X, y)
     why = fitted.explain(Q[3], max_atoms=12).named([f"d{i}.png" for i in range(len(X))])
     parts = np.linalg.norm(Q[3]) * np.array(class_parts(fitted, Q[3]))
     text = explanation_page(
@@ -244,7 +257,7 @@ def many_classes():
     rng = np.random.default_rng(0)
     labels = np.array([f"species {i:03d} {HOSTILE if i % 40 == 0 else ''}" for i in range(130)])
     X = rng.random((260, 30))
-    fitted = SRC(rule="scaled_residual", probability=True).fit(X, np.repeat(labels, 2))
+    fitted = ConfidentClassifier(SRC(rule="scaled_residual")).fit(X, np.repeat(labels, 2))
     return explanation_page(fitted.explain(X[0] + 0.1).named([HOSTILE] * 260), title=HOSTILE, notes=[HOSTILE])
 
 
@@ -417,7 +430,7 @@ def test_browser_would_report_an_error(chromium, tmp_path):
 def files(tmp_path_factory, digits):
     folder = tmp_path_factory.mktemp("explain")
     X, y, Q, truth = digits
-    fitted = make_pipeline(EigenfacePCA(40), SoftNRC(probability=True)).fit(X, y)
+    fitted = make_pipeline(EigenfacePCA(40), ConfidentClassifier(SoftNRC())).fit(X, y)
     about = {"input": {"kind": "array", "image_shape": [8, 8]}, "samples": [f"s{i}" for i in range(len(X))]}
     save_model(fitted, folder / "m.residuum", about=about, images=to_pixels(X, (300, 8, 8), low=0, high=16))
     np.savez(folder / "q.npz", X=Q, y=truth)

@@ -7,9 +7,11 @@ import sys
 import pytest
 
 import residuum
+from residuum.estimators import METHODS
 
-ESTIMATORS = ["NSC", "SRC", "CRC", "CROC", "ProCRC", "NRC", "SoftNRC"]
+ESTIMATORS = list(METHODS)
 ESTIMATORS += [f"{name}CV" for name in ESTIMATORS]
+ESTIMATORS += ["ConfidentClassifier"]
 
 # Small grids: the checks fit each estimator some hundred times.
 SMALL = {
@@ -20,6 +22,7 @@ SMALL = {
     "CROCCV": "l2s=[0.1], weights=[0, 1], cv=2",
     "ProCRCCV": "gammas=[1.0], l2s=[0.1], cv=2",
     "NSCCV": "l2s=[0.1, 0.01], cv=2",
+    "ConfidentClassifier": "residuum.NRC(), reject_threshold=1e-12",
 }
 
 SCRIPT = """
@@ -51,4 +54,4 @@ def test_check_estimator(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_poor_score_only_where_two_features_make_every_class_span_the_plane(name):
     poor = getattr(residuum, name)().__sklearn_tags__().classifier_tags.poor_score
-    assert poor == (name.removesuffix("CV") not in ("NRC", "SoftNRC"))
+    assert poor == (name.removesuffix("CV") not in ("NRC", "SoftNRC", "ConfidentClassifier"))

@@ -20,9 +20,20 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
-from residuum import CRC, CRCCV, CROC, NRC, NSC, SRC, EigenfacePCA, ProCRC, Scattering2D, SoftNRC
+from residuum import (
+    CRC,
+    CRCCV,
+    CROC,
+    NRC,
+    NSC,
+    SRC,
+    ConfidentClassifier,
+    EigenfacePCA,
+    ProCRC,
+    Scattering2D,
+    SoftNRC,
+)
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
-from residuum.estimators.calibration import probabilities
 from residuum.features import BowSift, CNNFeatures
 from residuum.models.file import load_model, open_model, save_model
 
@@ -54,7 +65,11 @@ for path in sorted(Path(sys.argv[1]).glob("*.residuum")):
         model = load_model(path, mmap=mmap)
         assert model.predict(Q).dtype.kind == "U"
         got = model[-1].residuals(model[:-1].transform(Q)) if hasattr(model, "steps") else model.residuals(Q)
-        assert got.dtype == expected.dtype and got.tobytes() == expected.tobytes(), (path.name, mmap)
+        assert got.dtype == expected.dtype
+        if "enrolled" in path.name:  # the Gram matrix of the exact engine is computed anew
+            np.testing.assert_allclose(got, expected, atol=1e-12 if got.dtype == np.float64 else 1e-6)
+        else:
+            assert got.tobytes() == expected.tobytes(), (path.name, mmap)
     print(path.name)
 """
 
@@ -64,7 +79,7 @@ def saved(tmp_path, model=None, **options):
     return save_model(model, tmp_path / "model.residuum", **options)
 
 
-def test_round_trip_in_another_process_is_bit_identical(tmp_path):
+def test_round_trip_in_another_process_gives_the_same_bits_after_a_fit(tmp_path):
     text = Y.astype(str)
     count = 0
     for dtype in (np.float64, np.float32):
@@ -155,15 +170,10 @@ def test_parameters_keep_value_and_type(tmp_path):
     assert type(parameters["l2"]) is np.float32
 
 
-@pytest.mark.parametrize("model", [NSC(probability=True), NRC(probability=True)], ids=str)
-def test_probabilities_are_saved_and_those_of_older_files_stay(tmp_path, model):
+@pytest.mark.parametrize("model", [ConfidentClassifier(NSC()), ConfidentClassifier(NRC())], ids=str)
+def test_probabilities_are_saved(tmp_path, model):
     model.fit(X, Y)
     assert (load_model(saved(tmp_path, model)).predict_proba(Q) == model.predict_proba(Q)).all()
-    del model.log_residuals_  # a file from before there was a choice: the residuals themselves
-    old = load_model(save_model(model, tmp_path / "old.residuum"))
-    np.testing.assert_allclose(
-        old.predict_proba(Q), probabilities(model.residuals(Q), model.temperature_, model.residual_cap_)
-    )
 
 
 def test_selection_is_saved_as_its_best_estimator(tmp_path):
@@ -478,8 +488,8 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
     path = saved(tmp_path, model)
     members = members_of(path)
     node = json.loads(members["model.json"])["estimator"]
-    stored = [node["dictionary"], *node["solvers"].values()]
-    for member in [member for arrays in stored for member in arrays.values()]:
+    arrays = node["dictionary"]
+    for member in list(arrays.values()):
         array = np.load(io.BytesIO(members[member]))
         if not array.size:
             continue
@@ -495,15 +505,14 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
             rezip(path, resealed(members, **{member.replace(".", "__"): file.getvalue()}))
             with pytest.raises(ModelFileError):
                 open_model(path)
-    for arrays in stored:
-        for part in set(arrays) - {"lift", "factor", "kept", "places", "first_gram"}:  # all may be missing
-            member = arrays.pop(part)
-            described = json.loads(members["model.json"])
-            described["estimator"] = node
-            rezip(path, resealed(members, model__json=json.dumps(described).encode()))
-            with pytest.raises(ModelFileError):
-                open_model(path)
-            arrays[part] = member
+    for part in set(arrays) - {"normal"}:  # which can be computed again
+        member = arrays.pop(part)
+        described = json.loads(members["model.json"])
+        described["estimator"] = node
+        rezip(path, resealed(members, model__json=json.dumps(described).encode()))
+        with pytest.raises(ModelFileError):
+            open_model(path)
+        arrays[part] = member
 
 
 @pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC"])
@@ -512,4 +521,5 @@ def test_enrolled_models_of_samples_that_point_everywhere(tmp_path, name):
     labels = np.arange(60) % 4
     model = clone(MODELS[name]).fit(points[:50], labels[:50]).partial_fit(points[50:], labels[50:])
     expected = model.residuals(points + 0.1)
-    assert load_model(saved(tmp_path, model)).residuals(points + 0.1).tobytes() == expected.tobytes()
+    loaded = load_model(saved(tmp_path, model))
+    np.testing.assert_allclose(loaded.residuals(points + 0.1), expected, atol=1e-12)

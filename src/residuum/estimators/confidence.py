@@ -165,7 +165,7 @@ class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The answers of the classifier with rejection and probabilities."""
         if self.reject_threshold is not None:
             answers = replace(answers, rejected=answers.confidence < self.reject_threshold)
-        if self.temperature_ is not None and self.residual_cap_ is not None:
+        if self.probability and self.temperature_ is not None and self.residual_cap_ is not None:
             comparable = _comparable(self._classifier, answers.residuals)
             p = probabilities(comparable, self.temperature_, self.residual_cap_)
             answers = replace(answers, probabilities=p)

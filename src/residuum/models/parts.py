@@ -122,8 +122,7 @@ def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) 
         and bool(np.isfinite(atoms).all())
         and ("moments" in arrays) == ("terms" in arrays)
         and ("moments" not in arrays or _are_sums(arrays["moments"], (n_classes, *square)))
-        and ("terms" not in arrays or arrays["terms"].shape == (n_classes,))
-        and ("terms" not in arrays or arrays["terms"].dtype == np.int64)
+        and ("terms" not in arrays or _are_counts(arrays["terms"], n_classes))
         and ("normal" not in arrays or _are_sums(arrays["normal"], square))
     )
     if not good:
@@ -137,7 +136,12 @@ def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) 
 
 
 def _are_sums(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    return array.dtype == np.float64 and array.shape == shape and bool(np.isfinite(array).all())
+    plain = array.dtype == np.float64 and array.shape == shape and array.flags.c_contiguous
+    return plain and bool(np.isfinite(array).all())
+
+
+def _are_counts(array: np.ndarray, length: int) -> bool:
+    return array.dtype == np.int64 and array.shape == (length,) and bool((array >= 0).all())
 
 
 def classifier_from(node: Node, fetch: Fetch) -> Any:
