@@ -127,6 +127,11 @@ class Dictionary:
         return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
 
     @property
+    def row_blocks(self) -> list[slice]:
+        """Consecutive rows, few enough that a float64 copy of them takes little memory."""
+        return _row_blocks(*self.atoms.shape)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the atoms."""
         return self.atoms.dtype
@@ -141,7 +146,7 @@ class Dictionary:
         if points.dtype == self.dtype:
             return points @ self.atoms.T
         found = np.empty((len(points), self.n_atoms), dtype=np.result_type(points, self.atoms))
-        for rows in _row_blocks(*self.atoms.shape):
+        for rows in self.row_blocks:
             found[:, rows] = points @ self.atoms[rows].astype(found.dtype).T
         return found
 
@@ -150,7 +155,7 @@ class Dictionary:
         if sp.issparse(codes) or codes.dtype == self.dtype:
             return codes @ self.atoms
         found = np.zeros((len(codes), self.n_features), dtype=np.result_type(codes, self.atoms))
-        for rows in _row_blocks(*self.atoms.shape):
+        for rows in self.row_blocks:
             found += codes[:, rows] @ self.atoms[rows].astype(found.dtype)
         return found
 

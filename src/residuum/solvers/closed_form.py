@@ -189,10 +189,9 @@ class ClassForm:
         codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
         for block, matrix in zip(dictionary.blocks, self.maps, strict=True):
             if self.by_moments:
-                vectors = (rest @ matrix).astype(dictionary.dtype, copy=False)
-                np.matmul(vectors, dictionary.atoms[block].T, out=codes[:, block])
+                codes[:, block] = (rest @ matrix) @ dictionary.atoms[block].astype(np.float64, copy=False).T
             else:
-                np.matmul(rest, matrix.T, out=codes[:, block])
+                codes[:, block] = rest @ matrix.T
         return codes
 
 

@@ -70,11 +70,30 @@ class FeatureFactor:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        return inverted(self._factor).astype(self._dictionary.dtype, copy=False)
+        return inverted(self._factor)
+
+    @cached_property
+    def _encoder(self) -> FloatArray:
+        """``Q^{-1} X'`` in the precision of the atoms: (n_atoms, n_features).
+
+        ``A^{-1}y`` can be as large as ``||y||/ridge``, which float32 cannot afford; this matrix is not.
+        """
+        dictionary = self._dictionary
+        encoder = np.empty_like(dictionary.atoms)
+        for rows in dictionary.row_blocks:
+            atoms = dictionary.atoms[rows].astype(np.float64, copy=False)
+            encoder[rows] = self.features(atoms)
+        return encoder
+
+    @property
+    def _narrow(self) -> bool:
+        return self._dictionary.dtype == np.float32
 
     def prepare(self) -> None:
         """Factor now rather than at the first query."""
-        if self._diagonal is None:
+        if self._narrow:
+            _ = self._encoder
+        elif self._diagonal is None:
             _ = self._factor
 
     def features(self, queries: FloatArray) -> FloatArray:
@@ -85,19 +104,20 @@ class FeatureFactor:
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y = X'A^{-1}y`` for every query, shape (n_queries, n_atoms)."""
-        features = self.features(queries).astype(self._dictionary.dtype, copy=False)
-        return features @ self._dictionary.atoms.T
+        if self._narrow:
+            return queries @ self._encoder.T
+        return self.features(queries) @ self._dictionary.atoms.T
 
     def apply(self, points: FloatArray, weight: float) -> FloatArray:
         """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
         scale = weight / self._ridge
         reach = points @ self._dictionary.atoms  # (n_queries, n_features)
         reach *= -self._shared * scale
-        if self._diagonal is not None:
-            reach /= self._diagonal.astype(reach.dtype)
+        if self._narrow:
+            result = reach @ self._encoder.T
         else:
-            reach = reach @ self._inverse
-        result = reach @ self._dictionary.atoms.T
+            reach = reach @ self._inverse if self._diagonal is None else reach / self._diagonal
+            result = reach @ self._dictionary.atoms.T
         result += points if scale == 1 else scale * points
         return result
 
