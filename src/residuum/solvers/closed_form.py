@@ -18,6 +18,7 @@ instead of the 2 N D that codes and their class parts take. `MomentParts` does t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -46,24 +47,30 @@ class ClosedForm:
 
     @cached_property
     def uses_moments(self) -> bool:
-        """Whether queries are answered from class moments, which is cheaper with many atoms per class."""
+        """Whether queries are answered from class moments: where that takes fewer operations.
+
+        Moments are float64, in which an operation takes as long as two in float32.
+        """
         dictionary = self.dictionary
-        cheaper = dictionary.n_classes * dictionary.n_features <= 2 * dictionary.n_atoms
+        per_query = dictionary.n_classes * dictionary.n_features * (8 // dictionary.dtype.itemsize)
+        cheaper = per_query <= 2 * dictionary.n_atoms
         return cheaper and dictionary.n_atoms > dictionary.n_features and dictionary.spectrum is None
 
     @property
     def entries_per_query(self) -> int:
         """Numbers that are held for each query while it is answered."""
         dictionary = self.dictionary
-        return dictionary.n_classes * dictionary.n_features if self.uses_moments else dictionary.n_atoms
+        return 2 * dictionary.n_classes * dictionary.n_features if self.uses_moments else dictionary.n_atoms
 
     @cached_property
-    def _form(self) -> AtomFactor | FeatureFactor | ClassForm:
+    def _form(self) -> AtomFactor | FeatureFactor | EncoderForm | MomentForm:
         problem, dictionary = self.problem, self.dictionary
         by_atoms = problem.shared and dictionary.n_atoms <= dictionary.n_features
-        if problem.classwise and not by_atoms:
-            return ClassForm(dictionary, problem, self.uses_moments)
-        return quadratic_factor(dictionary, problem, problem.l2)
+        if not problem.classwise or by_atoms:
+            return quadratic_factor(dictionary, problem, problem.l2)
+        if self.uses_moments:
+            return MomentForm(dictionary, problem)
+        return EncoderForm(dictionary, problem)
 
     def prepare(self) -> None:
         """Sum and factor now rather than at the first query."""
@@ -74,10 +81,8 @@ class ClosedForm:
     def follow(self, old: ClosedForm, change: Change) -> None:
         """Reuse what `old` had prepared for the classes that `change` leaves as they are."""
         form = vars(old).get("_form")
-        if isinstance(form, ClassForm) and (old.problem, old.uses_moments) == (
-            self.problem,
-            self.uses_moments,
-        ):
+        same = (old.problem, old.uses_moments) == (self.problem, self.uses_moments)
+        if same and isinstance(form, EncoderForm | MomentForm):
             self._form = form.after(change)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
@@ -99,100 +104,200 @@ class ClosedForm:
         if not self.uses_moments:
             return CodedParts(self.dictionary, queries, self._form.encode(queries)), all_solved
         queries = queries.astype(np.float64, copy=False)
-        form = self._form
-        if isinstance(form, ClassForm):
-            return _parts_of_classes(self.problem, queries, form), all_solved
-        assert isinstance(form, FeatureFactor)
-        vectors = form.features(queries)  # v, the same for all classes: (n_queries, n_features)
-        contributions = np.stack([vectors @ moment for moment in self.dictionary.moments.matrices])
-        whole = (queries - self.problem.l2 * vectors) / self.problem.shared
-        return MomentParts(queries, contributions, whole, vectors[None]), all_solved
+        if isinstance(self._form, MomentForm):
+            return self._form.parts(queries), all_solved
+        assert isinstance(self._form, FeatureFactor)
+        vectors = self._form.features(queries)  # v, the same for all classes: (n_queries, n_features)
+        moments = self.dictionary.moments.matrices
+        parts = MomentParts(
+            queries,
+            vectors=lambda: [vectors] * len(moments),
+            contributions=lambda _: [vectors @ moment for moment in moments],
+            whole=lambda _: (queries - self.problem.l2 * vectors) / self.problem.shared,
+        )
+        return parts, all_solved
 
 
-class ClassForm:
-    """Codes with ``classwise > 0``: ``c_k = X_k' v_k`` with ``v_k = (w S_k + l2 I)^{-1} u``, class by class.
+class MomentForm:
+    """Codes with ``classwise > 0`` from moments: each class has ``H_k = (w S_k + l2 I)^{-1}``.
 
-    Each class keeps one matrix. From moments it is ``H_k = (w S_k + l2 I)^{-1}``, between features; from
-    atoms it is ``E_k = (w G_k + l2 I)^{-1} X_k'``, which gives ``c_k = E_k u`` at once.
+    Parameters
+    ----------
+    dictionary, problem
+        What is coded, and how.
+    known : dict, optional
+        Class -> H_k, where it is at hand.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, problem: CodingProblem, known: dict[int, FloatArray] | None = None
+    ) -> None:
+        self.dictionary, self.problem = dictionary, problem
+        self._known = known or {}
+
+    @cached_property
+    def inverses(self) -> list[FloatArray]:
+        """H_k of every class."""
+        found = []
+        for k, moment in enumerate(self.dictionary.moments.matrices):
+            if k not in self._known:
+                self._known[k] = inverted(factored(self.problem.classwise * moment, self.problem.l2))
+            found.append(self._known[k])
+        return found
+
+    @cached_property
+    def _reaches(self) -> list[FloatArray]:
+        """``S_k H_k`` of every class, which turns u into ``X_k c_k``."""
+        moments = self.dictionary.moments.matrices
+        return [moment @ inverse for moment, inverse in zip(moments, self.inverses, strict=True)]
+
+    @cached_property
+    def _factor(self) -> FloatArray | None:
+        return shared_factor(self.problem, sum(self._reaches)) if self.problem.shared else None
+
+    def prepare(self) -> None:
+        """Factor now rather than at the first query."""
+        _ = self.inverses, self._factor
+
+    def after(self, change: Change) -> MomentForm:
+        """The form after a change; classes that stayed the same keep their matrices."""
+        origin = change.class_origin
+        kept = {k: self.inverses[origin[k]] for k in range(len(origin)) if change.same_class[k]}
+        return MomentForm(change.after, self.problem, kept)
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """Codes of every query, shape (n_queries, n_atoms)."""
+        dictionary = self.dictionary
+        rest = unexplained(self._factor, queries)
+        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
+        for block, inverse in zip(dictionary.blocks, self.inverses, strict=True):
+            codes[:, block] = (rest @ inverse) @ dictionary.atoms[block].astype(np.float64, copy=False).T
+        return codes
+
+    def parts(self, queries: FloatArray) -> MomentParts:
+        """What each class contributes to every query (float64)."""
+        problem, rest = self.problem, unexplained(self._factor, queries)
+
+        def vectors() -> list[FloatArray]:
+            return [rest @ inverse for inverse in self.inverses]
+
+        if problem.shared:
+            return MomentParts(
+                queries,
+                vectors=vectors,
+                contributions=lambda _: [rest @ reach for reach in self._reaches],
+                whole=lambda _: (queries - rest) / problem.shared,
+            )
+        return MomentParts(
+            queries,
+            vectors=vectors,
+            contributions=lambda parts: [
+                (queries - problem.l2 * v) / problem.classwise for v in parts.vectors
+            ],
+            whole=lambda parts: np.sum(parts.contributions, axis=0),
+            # y - X_k c_k = l2 v_k, without cancellation, where the weight of the residual is 1.
+            ridge=problem.l2 if problem.classwise == 1 else None,
+        )
+
+
+class EncoderForm:
+    """Codes with ``classwise > 0`` from atoms: ``c_k = E_k u`` with ``E_k = (w G_k + l2 I)^{-1} X_k'``.
+
+    Parameters
+    ----------
+    dictionary, problem
+        What is coded, and how.
+    known : dict, optional
+        Class -> E_k, where it is at hand.
+    total : ndarray of shape (n_features, n_features), optional
+        ``P``, the sum of ``X_k E_k``, where it is at hand.
     """
 
     def __init__(
         self,
         dictionary: Dictionary,
         problem: CodingProblem,
-        by_moments: bool,
-        known: dict[int, tuple[FloatArray, FloatArray | None]] | None = None,
+        known: dict[int, FloatArray] | None = None,
+        total: FloatArray | None = None,
     ) -> None:
-        self.dictionary, self.problem, self.by_moments = dictionary, problem, by_moments
-        self._known = known or {}  # class -> its matrix and its term of P, where they are at hand
+        self.dictionary, self.problem = dictionary, problem
+        self._stacked: FloatArray | None = (
+            None  # all E_k as one array, in which one product codes all classes
+        )
+        if known is None:
+            self._stacked = np.empty_like(dictionary.atoms)
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            self.encoders: list[FloatArray] = []
+            for k, block in enumerate(dictionary.blocks):
+                if self._stacked is not None:
+                    self._stacked[block] = self._encoder(block)
+                    self.encoders.append(self._stacked[block])
+                else:
+                    self.encoders.append(known[k] if known and k in known else self._encoder(block))
+        self._total = total
 
-    def after(self, change: Change) -> ClassForm:
-        """The form after a change of the dictionary; classes that stayed the same keep their matrices."""
-        kept = {
-            int(k): (self.maps[origin], self.terms[origin])
-            for k, origin in enumerate(change.class_origin)
-            if change.same_class[k]
-        }
-        return ClassForm(change.after, self.problem, self.by_moments, kept)
+    def _encoder(self, block: slice) -> FloatArray:
+        atoms = self.dictionary.atoms[block].astype(np.float64, copy=False)
+        return ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
+
+    def _term(self, k: int) -> FloatArray:
+        """``X_k E_k`` of one class."""
+        atoms = self.dictionary.atoms[self.dictionary.blocks[k]].astype(np.float64, copy=False)
+        return atoms.T @ self.encoders[k]
+
+    @cached_property
+    def total(self) -> FloatArray:
+        """``P``, the sum of ``X_k E_k``."""
+        if self._total is not None:
+            return self._total
+        total = np.zeros((self.dictionary.n_features,) * 2)
+        for k in range(self.dictionary.n_classes):
+            total += self._term(k)
+        return total
+
+    @cached_property
+    def _factor(self) -> FloatArray | None:
+        return shared_factor(self.problem, self.total) if self.problem.shared else None
 
     def prepare(self) -> None:
         """Factor now rather than at the first query."""
         _ = self._factor
 
-    @cached_property
-    def _classes(self) -> list[tuple[FloatArray, FloatArray | None]]:
-        # Threads of BLAS wait for each other longer than these small matrices take.
-        with single_threaded_blas():
-            return [self._known.get(k) or self._class(k) for k in range(self.dictionary.n_classes)]
-
-    def _class(self, k: int) -> tuple[FloatArray, FloatArray | None]:
-        """The matrix of one class and, where the classes share, its term ``S_k (w S_k + l2 I)^{-1}`` of P."""
-        weight, l2 = self.problem.classwise, self.problem.l2
-        if self.by_moments:
-            moment = self.dictionary.moments.matrices[k]
-            inverse = inverted(factored(weight * moment, l2))
-            return inverse, moment @ inverse if self.problem.shared else None
-        atoms = self.dictionary.atoms[self.dictionary.blocks[k]].astype(np.float64, copy=False)
-        encoder = ridge_encoder(atoms, weight, l2)
-        term = atoms.T @ encoder if self.problem.shared else None
-        return encoder.astype(self.dictionary.dtype, copy=False), term
-
-    @property
-    def maps(self) -> list[FloatArray]:
-        """H_k or E_k of every class."""
-        return [matrix for matrix, _ in self._classes]
-
-    @property
-    def terms(self) -> list[Any]:
-        """Terms of P, or None for each class where the classes share nothing."""
-        return [term for _, term in self._classes]
-
-    @cached_property
-    def _factor(self) -> FloatArray | None:
-        """Cholesky factor of ``I + s P``."""
-        if not self.problem.shared:
-            _ = self._classes
-            return None
-        whole = np.sum(self.terms, axis=0)
-        return factored(self.problem.shared * (whole + whole.T) / 2, 1.0)
-
-    def unexplained(self, queries: FloatArray) -> FloatArray:
-        """``u = y - s Xc`` for every query."""
-        return queries if self._factor is None else solved(self._factor, queries.T).T
+    def after(self, change: Change) -> EncoderForm:
+        """The form after a change; classes that stayed the same keep their matrices."""
+        origin, same = change.class_origin, change.same_class
+        kept = {k: self.encoders[origin[k]] for k in range(len(origin)) if same[k]}
+        form = EncoderForm(change.after, self.problem, kept)
+        if self.problem.shared:
+            gone = set(range(self.dictionary.n_classes)) - {int(o) for o in origin[same]}
+            total = self.total.copy()
+            for k in gone:
+                total -= self._term(k)
+            for k in np.flatnonzero(~same).tolist():
+                total += form._term(k)
+            form._total = total
+        return form
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """Codes of every query, shape (n_queries, n_atoms)."""
-        dictionary = self.dictionary
-        rest = self.unexplained(queries)
-        if not self.by_moments:
-            rest = rest.astype(dictionary.dtype, copy=False)
-        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
-        for block, matrix in zip(dictionary.blocks, self.maps, strict=True):
-            if self.by_moments:
-                codes[:, block] = (rest @ matrix) @ dictionary.atoms[block].astype(np.float64, copy=False).T
-            else:
-                codes[:, block] = rest @ matrix.T
+        rest = unexplained(self._factor, queries).astype(self.dictionary.dtype, copy=False)
+        if self._stacked is not None:
+            return rest @ self._stacked.T
+        codes = np.empty((len(queries), self.dictionary.n_atoms), dtype=self.dictionary.dtype)
+        for block, encoder in zip(self.dictionary.blocks, self.encoders, strict=True):
+            codes[:, block] = rest @ encoder.T
         return codes
+
+
+def shared_factor(problem: CodingProblem, total: Any) -> FloatArray:
+    """Cholesky factor of ``I + s P``."""
+    return factored(problem.shared * (total + total.T) / 2, 1.0)
+
+
+def unexplained(factor: FloatArray | None, queries: FloatArray) -> FloatArray:
+    """``u = y - s Xc = (I + s P)^{-1} y`` for every query; without a factor nothing is shared and u = y."""
+    return queries if factor is None else solved(factor, queries.T).T
 
 
 def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
@@ -204,68 +309,74 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     return solved(factored(weight * (atoms.T @ atoms), ridge), atoms.T).T
 
 
-def _parts_of_classes(problem: CodingProblem, queries: FloatArray, form: ClassForm) -> MomentParts:
-    """``X_k c_k = S_k v_k`` with ``v_k = H_k u``; where nothing is shared, ``(y - l2 v_k)/w``."""
-    rest = form.unexplained(queries)
-    vectors = np.stack([rest @ matrix for matrix in form.maps])  # (n_classes, n_queries, n_features)
-    if not problem.shared:
-        contributions = (queries - problem.l2 * vectors) / problem.classwise
-        exact = problem.l2 * vectors if problem.classwise == 1 else None
-        return MomentParts(queries, contributions, contributions.sum(axis=0), vectors, exact)
-    contributions = np.stack([rest @ term for term in form.terms])
-    return MomentParts(queries, contributions, (queries - rest) / problem.shared, vectors)
-
-
 class MomentParts:
-    """`ClassParts` from vectors between features, in float64.
+    """`ClassParts` from vectors between features, in float64, one array (n_queries, n_features) per class.
+
+    What a rule does not ask for is not computed: the arguments are functions, called at most once.
 
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
         The queries y.
-    contributions : ndarray of shape (n_classes, n_queries, n_features)
-        ``X_k c_k``.
-    whole : ndarray of shape (n_queries, n_features)
-        ``Xc``.
-    vectors : ndarray of shape (n_classes or 1, n_queries, n_features)
-        v_k with ``c_k = X_k' v_k``.
-    differences : ndarray like `contributions`, optional
-        ``y - X_k c_k`` where it is known without subtracting.
+    vectors : callable
+        Gives the list of v_k with ``c_k = X_k' v_k``.
+    contributions : callable
+        Gives the list of ``X_k c_k`` from these parts.
+    whole : callable
+        Gives ``Xc`` from these parts.
+    ridge : float, optional
+        The number with ``y - X_k c_k = ridge * v_k``, where there is one.
     """
 
     def __init__(
         self,
         queries: FloatArray,
-        contributions: FloatArray,
-        whole: FloatArray,
-        vectors: FloatArray,
-        differences: FloatArray | None = None,
+        *,
+        vectors: Callable[[], list[FloatArray]],
+        contributions: Callable[[MomentParts], list[Any]],
+        whole: Callable[[MomentParts], FloatArray],
+        ridge: float | None = None,
     ) -> None:
-        self.queries, self._contributions, self._whole = queries, contributions, whole
-        self._vectors, self._differences = vectors, differences
+        self.queries = queries
+        self._vectors, self._contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
+
+    @cached_property
+    def vectors(self) -> list[FloatArray]:
+        """The v_k with ``c_k = X_k' v_k``."""
+        return self._vectors()
+
+    @cached_property
+    def contributions(self) -> list[FloatArray]:
+        """``X_k c_k``."""
+        return self._contributions(self)
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
-        if self._differences is not None:
-            return _norms(self._differences)
-        return _norms(self.queries - self._contributions)
+        if self._ridge is not None:
+            return self._ridge * np.sqrt(_products(self.vectors, self.vectors))
+        return self._distances(self.queries)
 
     def disagreements(self) -> FloatArray:
         """``||Xc - X_k c_k||``."""
-        return _norms(self._whole - self._contributions)
+        return self._distances(self._whole(self))
 
     def lengths(self) -> FloatArray:
         """``||X_k c_k||``."""
-        return _norms(self._contributions)
+        return np.sqrt(_products(self.contributions, self.contributions))
 
     def energies(self) -> FloatArray:
         """``||c_k||^2 = v_k'X_k c_k``."""
-        products = np.einsum(
-            "kqd,kqd->qk", np.broadcast_to(self._vectors, self._contributions.shape), self._contributions
-        )
-        return np.maximum(products, 0)
+        return np.maximum(_products(self.vectors, self.contributions), 0)
+
+    def _distances(self, targets: FloatArray) -> FloatArray:
+        squares = np.empty((len(targets), len(self.contributions)))
+        difference = np.empty_like(targets)
+        for k, part in enumerate(self.contributions):
+            np.subtract(targets, part, out=difference)
+            np.einsum("qd,qd->q", difference, difference, out=squares[:, k])
+        return np.sqrt(squares, out=squares)
 
 
-def _norms(vectors: FloatArray) -> FloatArray:
-    """Norms of (n_classes, n_queries, n_features) as (n_queries, n_classes)."""
-    return np.sqrt(np.einsum("kqd,kqd->qk", vectors, vectors))
+def _products(left: list[FloatArray], right: list[FloatArray]) -> FloatArray:
+    """Inner products of the rows of two arrays for every class, shape (n_queries, n_classes)."""
+    return np.stack([np.einsum("qd,qd->q", a, b) for a, b in zip(left, right, strict=True)], axis=1)
