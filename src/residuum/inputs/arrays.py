@@ -21,8 +21,8 @@ import numpy as np
 
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.inputs.data import TEST, TRAIN, Array, OwnData, TextFormat
+from residuum.inputs.matlab import mat_shapes
 from residuum.inputs.roles import Asked, as_labels, as_split, clipped, shown
-from residuum.paper.data.readers import mat_shapes
 
 SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")
