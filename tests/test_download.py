@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import resource
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from residuum.errors import DownloadError
-from residuum.paper.data.base import RemoteFile
-from residuum.system.download import Policy, download
+from residuum.system.download import Policy, RemoteFile, download
 
 CONTENT = hashlib.shake_256(b"residuum").digest(300_000)
-QUICK = Policy(timeout=0.3, attempts=3, backoff=0.01, max_wait=0.2)
+# A generous time limit where the server answers; a short one only where it falls silent.
+QUICK = Policy(timeout=30, attempts=3, backoff=0.01, max_wait=0.2)
+IMPATIENT = Policy(timeout=0.5, attempts=3, backoff=0.01)
 NAME = "file.bin"
 
 
@@ -64,8 +64,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_norange(self) -> None:
         self.send(CONTENT)
 
-    def do_slow(self) -> None:
-        time.sleep(0.2)
+    def do_held(self) -> None:
+        self.server.released.wait(60)  # type: ignore[attr-defined]
         self.do_good()
 
     def do_truncated(self, percent: str) -> None:
@@ -125,10 +125,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_stall(self) -> None:
         self.send(CONTENT[:1000], length=len(CONTENT))
         self.wfile.flush()
-        self.server.released.wait(10)  # type: ignore[attr-defined]
+        self.server.released.wait(60)  # type: ignore[attr-defined]
 
     def do_silent(self) -> None:
-        self.server.released.wait(10)  # type: ignore[attr-defined]
+        self.server.released.wait(60)  # type: ignore[attr-defined]
 
     def do_trickle(self) -> None:
         self.send(b"", length=len(CONTENT))
@@ -184,33 +184,36 @@ def assert_good(folder: Path) -> None:
 
 BAD = [
     *("truncated-0", "truncated-1", "truncated-50", "truncated-99"),
-    *("flipped", "html", "tooshort", "toolong", "endless", "stall", "silent", "trickle"),
+    *("flipped", "html", "tooshort", "toolong", "endless"),
     *("status-403", "status-404", "status-410", "status-429", "status-500", "status-503"),
     *("loop", "pingpong-0", "tofile"),
 ]
 
 
 @pytest.mark.parametrize("behaviour", BAD)
-def test_bad_address_then_mirror(behaviour: str, server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    assert download(remote(server, behaviour, "good"), tmp_path, policy=QUICK) == tmp_path / NAME
-    assert_good(tmp_path)
-    n_asked = server.counts[behaviour]  # type: ignore[attr-defined]
-    assert 1 <= n_asked <= (2 if behaviour in ("stall", "silent", "trickle") else 5)
-
-
-@pytest.mark.parametrize("behaviour", BAD)
-def test_bad_address_alone_is_one_clear_error(
+def test_bad_address_is_one_clear_error_and_the_mirror_helps(
     behaviour: str, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
-    start = time.monotonic()
     with pytest.raises(DownloadError) as caught:
         download(remote(server, behaviour, size=False), tmp_path, policy=QUICK)
-    assert time.monotonic() - start < 5
     message = str(caught.value)
     assert behaviour in message
     assert str(tmp_path) in message
     assert caught.value.exit_code == 3
     assert not (tmp_path / NAME).exists()
+    assert 1 <= server.counts[behaviour] <= 5  # type: ignore[attr-defined]
+    assert download(remote(server, behaviour, "good"), tmp_path, policy=QUICK) == tmp_path / NAME
+    assert_good(tmp_path)
+
+
+@pytest.mark.parametrize("behaviour", ["stall", "silent", "trickle"])
+def test_silent_address_gets_one_more_try(
+    behaviour: str, server: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    with pytest.raises(DownloadError, match=r"stalled|timed out"):
+        download(remote(server, behaviour), tmp_path, policy=IMPATIENT)
+    assert not (tmp_path / NAME).exists()
+    assert server.counts == {behaviour: 2}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("behaviour", ["flipped", "html", "tooshort"])
@@ -262,18 +265,26 @@ def test_server_that_cannot_continue(behaviour: str, server: ThreadingHTTPServer
     assert_good(tmp_path)
 
 
-def test_retry_after_is_honoured(server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    start = time.monotonic()
-    download(remote(server, "busy-1"), tmp_path, policy=Policy(timeout=5, backoff=0.01, max_wait=2))
-    assert time.monotonic() - start >= 1
-    assert server.counts == {"busy-1": 2}  # type: ignore[attr-defined]
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the download would have waited between attempts."""
+    seconds: list[float] = []
+    monkeypatch.setattr("residuum.system.download.time.sleep", seconds.append)
+    return seconds
+
+
+def test_retry_after_is_honoured(server: ThreadingHTTPServer, tmp_path: Path, pauses: list[float]) -> None:
+    download(remote(server, "busy-7"), tmp_path, policy=Policy(backoff=0.01, max_wait=10))
+    assert pauses == [7]
+    assert server.counts == {"busy-7": 2}  # type: ignore[attr-defined]
     assert_good(tmp_path)
 
 
-def test_too_long_a_pause_is_not_waited_for(server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    start = time.monotonic()
+def test_too_long_a_pause_is_not_waited_for(
+    server: ThreadingHTTPServer, tmp_path: Path, pauses: list[float]
+) -> None:
     download(remote(server, "busy-3600", "good"), tmp_path, policy=QUICK)
-    assert time.monotonic() - start < 1
+    assert pauses == []
     assert server.counts == {"busy-3600": 1, "good": 1}  # type: ignore[attr-defined]
 
 
@@ -316,24 +327,27 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def _fetch(file: RemoteFile, folder: Path, queue: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
+    queue.put("started")
     try:
-        queue.put((download(file, folder).read_bytes() == CONTENT, ""))
+        queue.put(download(file, folder).read_bytes() == CONTENT)
     except Exception as error:
-        queue.put((False, repr(error)))
+        queue.put(repr(error))
 
 
 def test_eight_processes_get_one_good_file(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
     queue = context.Queue()
-    file = remote(server, "slow")
-    workers = [context.Process(target=_fetch, args=(file, tmp_path, queue)) for _ in range(8)]
+    workers = [
+        context.Process(target=_fetch, args=(remote(server, "held"), tmp_path, queue)) for _ in range(8)
+    ]
     for worker in workers:
         worker.start()
-    results = [queue.get(timeout=20) for _ in workers]
+    assert [queue.get(timeout=60) for _ in workers] == ["started"] * 8
+    server.released.set()  # type: ignore[attr-defined]
+    assert [queue.get(timeout=60) for _ in workers] == [True] * 8
     for worker in workers:
-        worker.join(5)
-    assert results == [(True, "")] * 8
-    assert server.counts == {"slow": 1}  # type: ignore[attr-defined]
+        worker.join(60)
+    assert server.counts == {"held": 1}  # type: ignore[attr-defined]
     assert_good(tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import zipfile
 import zlib
@@ -25,10 +26,10 @@ _HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 _BLOCK = 2**24
-# What NumPy, SciPy, zipfile and zlib raise on damaged bytes.
+# What NumPy, zipfile and the decompressors raise on damaged bytes.
 _DAMAGE = (
     OSError, ValueError, TypeError, EOFError, KeyError, SyntaxError, RecursionError, MemoryError,
-    OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 
 
@@ -120,14 +121,18 @@ def _read_flat(
 @contextmanager
 def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, Callable[[], Array]]]:
     """Open an .npz file as a dict from the names of its arrays to functions that read them."""
-    with naming_damage(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+    with naming_damage(path, "an .npz file"):
+        archive = zipfile.ZipFile(path)
+    with archive:
 
         def reader(info: zipfile.ZipInfo, name: str) -> Callable[[], Array]:
             def read() -> Array:
-                with archive.open(info) as stream:
-                    return read_npy(stream, info.file_size, f"{path}, array '{name}'", max_bytes=max_bytes)
+                where = f"{path}, array '{name}'"
+                with naming_damage(where, "an .npy array"), archive.open(info) as stream:
+                    return read_npy(stream, info.file_size, where, max_bytes=max_bytes)
 
             return read
 
-        names = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        yield {name: reader(info, name) for name, info in names.items() if info.filename.endswith(".npy")}
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        names = [info.filename.removesuffix(".npy") for info in members]
+        yield {name: reader(info, name) for name, info in zip(names, members, strict=True)}

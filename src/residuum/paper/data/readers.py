@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import io
 import itertools
-import lzma
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,16 +28,6 @@ MAX_LINE = 2**16
 MAX_SIDE = 4096
 
 
-@contextmanager
-def _opened(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """A plain or compressed file, whose damage ends in DataFormatError."""
-    with naming_damage(path, what), open_compressed(path) as stream:
-        try:
-            yield stream
-        except lzma.LZMAError as error:
-            raise ValueError(str(error)) from error
-
-
 def whole(path: Path, labels: Array) -> npt.NDArray[np.int64]:
     """Labels as integers; they must be integers already, whatever their type."""
     with np.errstate(invalid="ignore"):
@@ -51,7 +39,7 @@ def whole(path: Path, labels: Array) -> npt.NDArray[np.int64]:
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """Array of unsigned bytes from an idx file, plain or compressed."""
-    with _opened(path, "an idx file") as stream:
+    with naming_damage(path, "an idx file"), open_compressed(path) as stream:
         head = stream.read(4)
         if len(head) < 4 or head[:2] != b"\x00\x00" or head[2] != 0x08 or not 1 <= head[3] <= 3:
             raise DataFormatError(
@@ -117,7 +105,7 @@ def _check_rows(path: Path, n_rows: int, max_rows: int) -> None:
 def _rows(path: Path, what: str, max_rows: int) -> Iterator[tuple[int, str]]:
     """The lines of a whole file, of which there must be 1 to `max_rows`."""
     n_rows = 0
-    with _opened(path, what) as stream:
+    with naming_damage(path, what), open_compressed(path) as stream:
         for row in _lines(stream, path):
             n_rows += 1
             _check_rows(path, n_rows, max_rows)
@@ -173,7 +161,7 @@ def read_arff(
     n_attributes = n_rows = 0
     values: list[Array] = []
     labels: list[Array] = []
-    with _opened(path, "a dense ARFF file") as stream:
+    with naming_damage(path, "a dense ARFF file"), open_compressed(path) as stream:
         lines = (text for _, text in _lines(stream, path) if not text.startswith("%"))
         for text in lines:
             word = text.split(None, 1)[0].lower()
