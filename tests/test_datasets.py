@@ -226,20 +226,6 @@ def test_missing_data_set_says_where_how_and_which_layout(name: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_ar_says_how_to_apply(tmp_path: Path) -> None:
-    with pytest.raises(DataNotFoundError, match="Ohio State") as caught:
-        load_dataset("ar", data_home=tmp_path)
-    for part in ("university account", "AR_DAT.mat", "2580x699", "M-001-01.bmp", "no passing on"):
-        assert part in str(caught.value)
-
-
-def test_incomplete_copy_is_named(tmp_path: Path, mnist_folder: Path) -> None:
-    name = "train-labels-idx1-ubyte.gz"
-    (tmp_path / name).write_bytes((mnist_folder / name).read_bytes())
-    with pytest.raises(DataNotFoundError, match=r"Incomplete copy.*train-images-idx3-ubyte.gz.*missing"):
-        load_dataset("mnist", data_home=tmp_path)
-
-
 def test_unknown_name_and_bad_image_shape(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one of digits, usps"):
         load_dataset("minst", data_home=tmp_path)
@@ -608,12 +594,6 @@ def test_hostile_npz(header: str, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "usps.npz", x_train=np.array([{}], dtype=object), y_train=[0], x_test=[0], y_test=[0])
-    with pytest.raises(DataFormatError, match="Python objects"):
-        load_dataset("usps", data_home=tmp_path)
-
-
 def test_npz_with_other_arrays_or_counts(tmp_path: Path) -> None:
     np.savez(tmp_path / "usps.npz", images=np.zeros(3))
     with pytest.raises(DataFormatError, match="x_train, y_train, x_test, y_test; got images"):
@@ -786,15 +766,11 @@ def test_fetch_falls_back_and_refuses_a_wrong_checksum(mirror: tuple[str, Path],
 
 
 def test_fetch_of_a_registration_only_set_says_how_to_apply(tmp_path: Path) -> None:
-    with pytest.raises(DataNotFoundError, match="Ohio State"):
+    with pytest.raises(DataNotFoundError, match="Ohio State") as caught:
         fetch(DATASETS["ar"], tmp_path)
+    for part in ("university account", "AR_DAT.mat", "2580x699", "M-001-01.bmp", "no passing on"):
+        assert part in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_verify_compares_published_checksums(mnist_folder: Path) -> None:
-    """Synthetic files are right in every count, and still not the published ones."""
-    with pytest.raises(DataFormatError, match="sha256: expected 440fcabf"):
-        verify(DATASETS["mnist"], mnist_folder)
 
 
 # ---------------------------------------------------------------- the command
