@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import http.client
 import math
-import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from residuum.errors import DownloadError
 from residuum.system.files import file_digest
+from residuum.system.locks import locked
 from residuum.system.progress import Report
 
 _CHUNK = 2**16
@@ -190,20 +190,18 @@ def _transfer(url: str, part: Path, remote: RemoteFile, policy: Policy, progress
         total = None if length is None else have + length
         if total is not None and total > limit:
             raise _Failure(f"size: expected at most {limit} bytes, the server announces {total}", again=False)
+        announced = remote.size if total is None else total
+        report = partial(_report, progress, remote.name, announced)
         with part.open("ab" if have else "wb") as out:
-            got = _copy(response, out, have, limit, policy, _reporter(progress, remote, total))
-    announced = remote.size if total is None else total
+            got = _copy(response, out, have, limit, policy, report)
     if announced is not None and got < announced:
         raise _Failure(f"the connection closed after {got} of {announced} bytes")
     return have > 0
 
 
-def _reporter(progress: Report | None, remote: RemoteFile, total: int | None) -> Callable[[int], None]:
-    def report(have: int) -> None:
-        if progress is not None:
-            progress(remote.name, have, remote.size if total is None else total)
-
-    return report
+def _report(progress: Report | None, name: str, total: int | None, done: int) -> None:
+    if progress is not None:
+        progress(name, done, total)
 
 
 def _copy(
@@ -304,43 +302,3 @@ def _continues(response: Any, start: int) -> bool:
 def _content_length(response: Any) -> int | None:
     value = response.headers.get("Content-Length", "")
     return int(value) if value.isascii() and value.isdigit() else None
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock that the operating system releases even when the process is killed."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _lock(handle)
-            # The previous holder may have removed the file while we waited; then our lock protects nothing.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-    try:
-        yield
-    finally:
-        if os.name != "nt":  # Windows cannot remove an open file
-            path.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _lock(handle: int) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        while True:
-            try:
-                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-                return
-            except OSError:
-                time.sleep(0.1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -28,8 +28,9 @@ from residuum.paper.data.store import (
     sizes_of,
 )
 from residuum.system.archives import safe_extract
-from residuum.system.download import Policy, RemoteFile, download, locked
+from residuum.system.download import Policy, RemoteFile, download
 from residuum.system.files import file_digest, write_text
+from residuum.system.locks import locked
 from residuum.system.progress import Report
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
