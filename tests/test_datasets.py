@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import json
 import os
+import shutil
 import struct
 import tracemalloc
 import zipfile
@@ -442,6 +443,11 @@ def test_ar_folder(tmp_path: Path) -> None:
     assert (ar.x_train[0] == 2 + 1).all()
     assert (ar.x_test[-1] == 200 + 20).all()
     np.testing.assert_array_equal(ar.y_train, np.repeat(np.arange(1, 101), 7))
+    # The folder that is imported may hold the data home; what is being copied is not copied again.
+    again = import_copy(DATASETS["ar"], tmp_path / "ar", tmp_path)
+    np.testing.assert_array_equal(again.images, ar.images)
+    assert sorted(path.name for path in (tmp_path / "ar").iterdir()) == ["AR", "faces"]
+    shutil.rmtree(tmp_path / "ar" / "AR")
     (tmp_path / "ar" / "faces" / "M-001-01.pgm").unlink()
     with pytest.raises(DataFormatError, match=r"expected 50 men .* got 49"):
         load_dataset("ar", data_home=tmp_path)

@@ -208,7 +208,8 @@ def _offered(dataset: DataSet, path: Path, scratch: Path) -> Iterator[Copy]:
 
 def _copied(entry: Path, target: Path) -> Path:
     if entry.is_dir():
-        return Path(shutil.copytree(entry, target))
+        # The data home itself may lie inside the folder that is imported.
+        return Path(shutil.copytree(entry, target, ignore=shutil.ignore_patterns(".intake*")))
     return Path(shutil.copyfile(entry, target))
 
 
