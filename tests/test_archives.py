@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import stat
 import struct
 import tarfile
-import time
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from residuum.errors import ArchiveError
@@ -150,21 +147,6 @@ def test_member_count_is_capped(kind: str, box: Path) -> None:
     else:
         archive = zip_of(box / "a.zip", [(f"m{i}", b"") for i in range(51)])
     assert_refused(archive, box, Limits(members=50), match="50 members")
-
-
-def test_more_members_than_the_cap_are_refused_quickly(box: Path) -> None:
-    """Empty files with distinct names in a small gzip file."""
-    n = 30_000
-    headers = np.tile(np.frombuffer(member("m000000").tobuf(), dtype=np.uint8), (n, 1))
-    digits = np.array([list(f"{i:06d}".encode()) for i in range(n)], dtype=np.uint8)
-    base = int(member("m000000").chksum) or tarfile.calc_chksums(member("m000000").tobuf())[0]
-    headers[:, 1:7] = digits
-    sums = base + digits.astype(int).sum(axis=1) - 6 * ord("0")
-    headers[:, 148:154] = [list(f"{total:06o}".encode()) for total in sums]
-    (box / "a.tar.gz").write_bytes(gzip.compress(headers.tobytes() + bytes(1024), 1))
-    start = time.monotonic()
-    assert_refused(box / "a.tar.gz", box, Limits(members=20_000), match="20000 members")
-    assert time.monotonic() - start < 30
 
 
 def test_zip_with_a_huge_directory_is_refused_before_it_is_read(box: Path) -> None:

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import bz2
+import dataclasses
 import gzip
-import io
 import json
 import os
+import shutil
 import struct
-import sys
-import threading
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from http_folder import served
+from PIL import Image
 from scipy.io import savemat
 
 from residuum.cli.data import data as data_command
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
-from residuum.paper.data import DATASETS, data_home, get_dataset, load_dataset
-from residuum.paper.data.base import RemoteFile, Samples, check_counts
-from residuum.paper.data.common import column_major
-from residuum.paper.data.images import box_resize
-from residuum.paper.data.importing import import_copy
+from residuum.paper.data import DATASETS, Samples, data_home, get_dataset, load_dataset, load_images
+from residuum.paper.data.ar import _grey, _read_raw, _to_shape
+from residuum.paper.data.intake import fetch, import_copy
+from residuum.paper.data.pixels import box_resize
 from residuum.paper.data.readers import (
     read_arff,
     read_idx,
     read_libsvm,
     read_mat,
     read_npz,
-    read_pgm,
+    read_picture,
     read_table,
 )
-from residuum.paper.data.store import fetch, status, verify
+from residuum.paper.data.samples import array_samples
+from residuum.paper.data.store import status, verify
+from residuum.system.download import RemoteFile
+from residuum.system.folders import cache_folder
 
 Array = np.ndarray[Any, Any]
 REAL = os.environ.get("RESIDUUM_DATA", "")
@@ -49,7 +51,7 @@ needs_real = pytest.mark.skipif(not REAL, reason="RESIDUUM_DATA is not set: no r
 
 
 def official_labels(name: str, part: str) -> Array:
-    counts = getattr(DATASETS[name].expected, f"{part}_counts")
+    counts = DATASETS[name].counts.per_class[part]
     labels = np.repeat(np.arange(len(counts)), counts)
     return np.random.default_rng(len(labels)).permutation(labels)
 
@@ -68,7 +70,7 @@ def usps_patterns() -> Array:
 def usps_expected() -> Samples:
     labels = np.concatenate([official_labels("usps", "train"), official_labels("usps", "test")])
     images = ((usps_patterns() + 1) / 2)[labels].reshape(-1, 16, 16).astype(np.float32)
-    return Samples("usps", images, labels, n_train=7291)
+    return array_samples(Path("usps"), images, labels, n_train=7291)
 
 
 def write_usps_libsvm(folder: Path) -> None:
@@ -203,25 +205,17 @@ def write_ar_mat(path: Path, **changes: Any) -> None:
 
 def test_data_home_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RESIDUUM_DATA", str(tmp_path / "variable"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert data_home(tmp_path / "explicit") == tmp_path / "explicit"
     assert data_home() == tmp_path / "variable"
     monkeypatch.delenv("RESIDUUM_DATA")
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert data_home() == tmp_path / "cache" / "residuum" / "data"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert data_home() == Path.home() / ".cache" / "residuum" / "data"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert data_home() == Path.home() / "Library" / "Caches" / "residuum" / "data"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert data_home() == tmp_path / "local" / "residuum" / "Cache" / "data"
+    assert data_home() == cache_folder() / "data"
 
 
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
 def test_missing_data_set_says_where_how_and_which_layout(name: str, tmp_path: Path) -> None:
+    load = load_images if DATASETS[name].photographs else load_dataset
     with pytest.raises(DataNotFoundError) as caught:
-        load_dataset(name, data_home=tmp_path)
+        load(name, data_home=tmp_path)
     message = str(caught.value)
     assert isinstance(caught.value, FileNotFoundError)
     assert isinstance(caught.value, DataError)
@@ -231,20 +225,6 @@ def test_missing_data_set_says_where_how_and_which_layout(name: str, tmp_path: P
     assert "{size}" not in message
     assert ("residuum data fetch" in message) == (DATASETS[name].access == "open")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_missing_ar_says_how_to_apply(tmp_path: Path) -> None:
-    with pytest.raises(DataNotFoundError, match="Ohio State") as caught:
-        load_dataset("ar", data_home=tmp_path)
-    for part in ("university account", "AR_DAT.mat", "2580x699", "M-001-01.bmp", "no passing on"):
-        assert part in str(caught.value)
-
-
-def test_incomplete_copy_is_named(tmp_path: Path, mnist_folder: Path) -> None:
-    name = "train-labels-idx1-ubyte.gz"
-    (tmp_path / name).write_bytes((mnist_folder / name).read_bytes())
-    with pytest.raises(DataNotFoundError, match=r"Incomplete copy.*train-images-idx3-ubyte.gz.*missing"):
-        load_dataset("mnist", data_home=tmp_path)
 
 
 def test_unknown_name_and_bad_image_shape(tmp_path: Path) -> None:
@@ -307,7 +287,7 @@ def test_usps_in_another_order_is_refused(tmp_path: Path) -> None:
     write_usps_mat(tmp_path)
     content = read_mat(tmp_path / "USPS.mat", ("fea", "gnd"))
     savemat(tmp_path / "USPS.mat", {key: value[::-1] for key, value in content.items()})
-    with pytest.raises(DataFormatError, match="training samples per class: expected"):
+    with pytest.raises(DataFormatError, match="samples per class of the part 'train': expected"):
         load_dataset("usps", data_home=tmp_path)
 
 
@@ -332,11 +312,11 @@ def test_mnist_openml_arff(tmp_path: Path) -> None:
     text = head + "".join(lines[label] for label in labels)
     (tmp_path / "mnist_784.arff.gz").write_bytes(gzip.compress(text.encode(), 1))
     source = DATASETS["mnist"].sources[-1]
-    mnist = source.read((tmp_path / "mnist_784.arff.gz",), None)
+    mnist = source.read(tmp_path / "mnist_784.arff.gz")
     np.testing.assert_array_equal(mnist.labels, labels)
     np.testing.assert_array_equal(mnist.images.reshape(-1, 784).argmax(axis=1), labels)
-    assert (mnist.n_train, mnist.images.dtype) == (60_000, np.uint8)
-    with pytest.raises(DataFormatError, match="training samples: expected 60000, got 6000"):
+    assert mnist.images.dtype == np.uint8
+    with pytest.raises(DataFormatError, match="part 'train': expected 60000, got 6000"):
         load_dataset("mnist", data_home=tmp_path)
 
 
@@ -360,9 +340,12 @@ def test_yale_folder(shape: tuple[int, int] | None, yale_folder: Path) -> None:
     assert (np.unique(yale.labels, return_counts=True)[1] == 64).all()
     assert yale.extra["bad"].sum() == len(BAD_NAMES)
     assert yale.extra["names"][yale.extra["bad"]][0] == "yaleB11_P00A+003E+00.pgm.bad"
+    damaged = yale.images[list(yale.extra["names"]).index("yaleB39_P00A+000E+00.pgm.bad")]
+    left = yale_image(39, 0)
+    left[-1, -100:] = 0  # these pixels are missing from the file
+    np.testing.assert_array_equal(damaged, box_resize(left, shape or (54, 48)))
     index = list(yale.extra["names"]).index("yaleB20_P00A+017E+00.pgm")
-    if shape is not None:
-        np.testing.assert_array_equal(yale.images[index], box_resize(yale_image(20, 17), shape))
+    np.testing.assert_array_equal(yale.images[index], box_resize(yale_image(20, 17), shape or (54, 48)))
     if shape == (48, 42):
         np.testing.assert_array_equal(yale.images[index], yale_image(20, 17)[::4, ::4])
 
@@ -405,7 +388,7 @@ def test_yale_mat(tmp_path: Path) -> None:
     fewer = load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42))
     assert len(fewer.labels) == 2414
     np.testing.assert_array_equal(fewer.images, yale.images[18:])
-    assert verify(DATASETS["extended_yale_b"], tmp_path)["copies"][0]["image_shape"] == [48, 42]
+    assert verify(DATASETS["extended_yale_b"], tmp_path)["copies"][0]["image_shape"] == (48, 42)
 
 
 @pytest.mark.parametrize("name", ["AR_DAT.mat", "ar/AR_DAT.mat", "ar/AR_database_60_43.mat"])
@@ -460,6 +443,11 @@ def test_ar_folder(tmp_path: Path) -> None:
     assert (ar.x_train[0] == 2 + 1).all()
     assert (ar.x_test[-1] == 200 + 20).all()
     np.testing.assert_array_equal(ar.y_train, np.repeat(np.arange(1, 101), 7))
+    # The folder that is imported may hold the data home; what is being copied is not copied again.
+    again = import_copy(DATASETS["ar"], tmp_path / "ar", tmp_path)
+    np.testing.assert_array_equal(again.images, ar.images)
+    assert sorted(path.name for path in (tmp_path / "ar").iterdir()) == ["AR", "faces"]
+    shutil.rmtree(tmp_path / "ar" / "AR")
     (tmp_path / "ar" / "faces" / "M-001-01.pgm").unlink()
     with pytest.raises(DataFormatError, match=r"expected 50 men .* got 49"):
         load_dataset("ar", data_home=tmp_path)
@@ -467,8 +455,6 @@ def test_ar_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("planar", [False, True])
 def test_ar_raw_pixels_in_both_orders(planar: bool, tmp_path: Path) -> None:
-    from residuum.paper.data.ar import _read_raw
-
     rows, columns = np.indices((576, 768))
     colour = np.stack([200 - rows // 8, 90 + columns // 16, 40 + rows // 16], axis=2).astype(np.uint8)
     content = colour.transpose(2, 0, 1) if planar else colour
@@ -477,11 +463,8 @@ def test_ar_raw_pixels_in_both_orders(planar: bool, tmp_path: Path) -> None:
 
 
 def test_ar_bitmaps_and_originals(tmp_path: Path) -> None:
-    from residuum.paper.data.ar import _grey, _to_shape
-
-    image_module = pytest.importorskip("PIL.Image")
     grey = np.tile(np.arange(120, dtype=np.uint8), (165, 1))
-    image_module.fromarray(np.stack([grey] * 3, axis=2)).save(tmp_path / "M-001-01.bmp")
+    Image.fromarray(np.stack([grey] * 3, axis=2)).save(tmp_path / "M-001-01.bmp")
     got = _to_shape(Path("x"), _grey(tmp_path / "M-001-01.bmp"))
     assert got.shape == (60, 43)
     assert (np.diff(got.astype(int), axis=1) > 0).all()
@@ -489,14 +472,6 @@ def test_ar_bitmaps_and_originals(tmp_path: Path) -> None:
     assert _to_shape(Path("x"), np.zeros((576, 768), dtype=np.uint8)).shape == (60, 43)
     with pytest.raises(DataFormatError, match="165x120"):
         _to_shape(Path("x"), np.zeros((120, 165), dtype=np.uint8))
-    (tmp_path / "M-001-02.bmp").write_bytes(b"BM not really")
-    with pytest.raises(DataFormatError):
-        _grey(tmp_path / "M-001-02.bmp")
-
-
-def test_column_major_is_matlab_order() -> None:
-    image = np.arange(6).reshape(2, 3)  # MATLAB stores 0 3 1 4 2 5
-    np.testing.assert_array_equal(column_major(np.array([[0, 3, 1, 4, 2, 5]]).T, (2, 3))[0], image)
 
 
 def test_box_resize_is_the_mean_of_the_area() -> None:
@@ -543,30 +518,16 @@ def test_damaged_idx(content: bytes, tmp_path: Path) -> None:
     "content",
     [
         b"",
-        b"P5",
-        b"P2\n2 2\n255\n1 2 3 4",
         b"P5\n0 4\n255\n",
+        b"P5\n5000 2\n255\n" + bytes(10_000),
         b"P5\n99999 99999\n255\nxxxx",
-        b"P5\n999999999999 2\n255\nxxxx",
-        b"P5\n4 4\n65535\n" + bytes(32),
         b"P5\n4 4\n255\n" + bytes(15),
-        b"P5\n4 4\n255\n" + bytes(32),
-        b"P5\n-4 4\n255\n" + bytes(16),
-        b"P5\n" + b"#" * 5000 + b"\n4 4\n255\n" + bytes(16),
+        b"BM not really",
     ],
 )
-def test_damaged_pgm(content: bytes) -> None:
+def test_damaged_picture(content: bytes) -> None:
     with pytest.raises(DataFormatError, match="somewhere"):
-        read_pgm(content, "somewhere")
-
-
-def test_pgm_comments_and_padding() -> None:
-    image = np.arange(12).reshape(3, 4)
-    for head in ("P5 {w} {h} 255\n", "P5\n# a\n# b\n{w}\n# c\n{h}\n255\n", "P5\n{w} {h}\r\n255\n"):
-        np.testing.assert_array_equal(read_pgm(pgm_bytes(image, head), "x"), image)
-    np.testing.assert_array_equal(read_pgm(pgm_bytes(image) + b"\n", "x"), image)
-    padded = read_pgm(pgm_bytes(image)[:-2], "x", pad=True)
-    np.testing.assert_array_equal(padded.ravel(), [*range(10), 0, 0])
+        read_picture(content, "somewhere")
 
 
 @pytest.mark.parametrize(
@@ -639,40 +600,26 @@ def test_hostile_npz(header: str, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_npz_that_holds_less_than_it_declares(tmp_path: Path) -> None:
-    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (200000,), }"
-    path = write_zip(tmp_path / "a.npz", x=npy_bytes(header) + b"12345")
-    with pytest.raises(
-        DataFormatError, match=r"declares \(200000,\) of uint8, 200000 bytes; the file holds 5 "
-    ):
-        read_npz(path, ("x",))
-
-
-def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "usps.npz", x_train=np.array([{}], dtype=object), y_train=[0], x_test=[0], y_test=[0])
-    with pytest.raises(DataFormatError, match="expected numbers"):
-        load_dataset("usps", data_home=tmp_path)
-
-
 def test_npz_with_other_arrays_or_counts(tmp_path: Path) -> None:
     np.savez(tmp_path / "usps.npz", images=np.zeros(3))
     with pytest.raises(DataFormatError, match="x_train, y_train, x_test, y_test; got images"):
         load_dataset("usps", data_home=tmp_path)
     parts = {"x_train": np.zeros((10, 16, 16)), "x_test": np.zeros((10, 16, 16))}
     np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(10), y_test=np.arange(10))
-    with pytest.raises(DataFormatError, match="training samples: expected 7291, got 10"):
+    with pytest.raises(DataFormatError, match="part 'train': expected 7291, got 10"):
         load_dataset("usps", data_home=tmp_path)
     np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(9), y_test=np.arange(10))
     with pytest.raises(DataFormatError, match="n labels"):
         load_dataset("usps", data_home=tmp_path)
 
 
-def test_check_counts_refuses_nan(usps_expected: Samples) -> None:
-    check_counts(usps_expected, DATASETS["usps"].expected)
+def test_nan_is_refused(usps_expected: Samples) -> None:
+    counts = DATASETS["usps"].counts
+    usps_expected.checked(counts)
     images = usps_expected.images.copy()
     images[5, 5, 5] = np.nan
     with pytest.raises(DataFormatError, match="NaN"):
-        check_counts(Samples("usps", images, usps_expected.labels, n_train=7291), DATASETS["usps"].expected)
+        dataclasses.replace(usps_expected, images=images).checked(counts)
 
 
 def small_files(folder: Path) -> dict[str, tuple[Path, Any]]:
@@ -690,7 +637,7 @@ def small_files(folder: Path) -> dict[str, tuple[Path, Any]]:
         "npz": (folder / "a.npz", lambda path: read_npz(path, ("x",))),
         "mat": (folder / "a.mat", lambda path: read_mat(path, ("x",))),
         "mat, plain": (folder / "b.mat", lambda path: read_mat(path, ("x",))),
-        "pgm": (folder / "a.pgm", lambda path: read_pgm(path.read_bytes(), str(path))),
+        "pgm": (folder / "a.pgm", lambda path: read_picture(path, str(path))),
     }
 
 
@@ -765,26 +712,14 @@ def test_failed_import_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "home" / "usps").iterdir()) == []
 
 
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
 @pytest.fixture
 def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    folder = tmp_path / "served"
-    folder.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", folder
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path / "served") as address:
+        yield address, tmp_path / "served"
 
 
 def offline(name: str) -> Any:
     """The declaration without its public addresses: tests never leave this machine."""
-    import dataclasses
-
     dataset = DATASETS[name]
 
     def bare(remote: RemoteFile) -> RemoteFile:
@@ -837,15 +772,11 @@ def test_fetch_falls_back_and_refuses_a_wrong_checksum(mirror: tuple[str, Path],
 
 
 def test_fetch_of_a_registration_only_set_says_how_to_apply(tmp_path: Path) -> None:
-    with pytest.raises(DataNotFoundError, match="Ohio State"):
+    with pytest.raises(DataNotFoundError, match="Ohio State") as caught:
         fetch(DATASETS["ar"], tmp_path)
+    for part in ("university account", "AR_DAT.mat", "2580x699", "M-001-01.bmp", "no passing on"):
+        assert part in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_verify_compares_published_checksums(mnist_folder: Path) -> None:
-    """Synthetic files are right in every count, and still not the published ones."""
-    with pytest.raises(DataFormatError, match="size: expected 9912422"):
-        verify(DATASETS["mnist"], mnist_folder)
 
 
 # ---------------------------------------------------------------- the command
@@ -915,17 +846,3 @@ def test_real_data(name: str) -> None:
     if name == "usps":
         assert samples.images.min() == 0
         assert samples.images.max() == 1
-
-
-@needs_real
-def test_real_usps_survives_the_way_through_libsvm(tmp_path: Path) -> None:
-    if not (Path(REAL) / "usps.npz").exists():
-        pytest.skip("usps.npz is not in RESIDUUM_DATA")
-    usps = load_dataset("usps", data_home=REAL)
-    out = io.StringIO()
-    for image, label in zip(usps.x_test.reshape(2007, 256) * 2.0 - 1, usps.y_test + 1):
-        out.write(f"{label} " + " ".join([f"{i}:{v:.6g}" for i, v in enumerate(image, 1)]) + "\n")
-    (tmp_path / "usps.t").write_text(out.getvalue())
-    again = DATASETS["usps"].sources[1].read((tmp_path / "usps.t", tmp_path / "usps.t"), None)
-    np.testing.assert_array_equal(again.y_test, usps.y_test)
-    np.testing.assert_allclose(again.x_test, usps.x_test, atol=1e-6)

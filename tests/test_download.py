@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import resource
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from residuum.errors import DownloadError
-from residuum.paper.data.base import RemoteFile
-from residuum.system.download import Policy, download
+from residuum.system.download import Policy, RemoteFile, download
 
 CONTENT = hashlib.shake_256(b"residuum").digest(300_000)
-QUICK = Policy(timeout=0.3, attempts=3, backoff=0.01, max_wait=0.2)
+# A generous time limit where the server answers; a short one only where it falls silent.
+QUICK = Policy(timeout=30, attempts=3, backoff=0.01, max_wait=0.2)
+IMPATIENT = Policy(timeout=0.5, attempts=3, backoff=0.01)
 NAME = "file.bin"
 
 
@@ -28,17 +29,16 @@ class Handler(BaseHTTPRequestHandler):
     """The first part of the path says how to misbehave."""
 
     protocol_version = "HTTP/1.0"
-    counts: dict[str, int]
-    ranges: list[str]
+    server: Server
 
     def log_message(self, *arguments: object) -> None:
         pass
 
     def do_GET(self) -> None:
         behaviour = self.path.split("/")[1]
-        self.server.counts[behaviour] = self.server.counts.get(behaviour, 0) + 1  # type: ignore[attr-defined]
+        self.server.counts[behaviour] += 1
         if "Range" in self.headers:
-            self.server.ranges.append(self.headers["Range"])  # type: ignore[attr-defined]
+            self.server.ranges.append(self.headers["Range"])
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             getattr(self, "do_" + behaviour.split("-")[0])(*behaviour.split("-")[1:])
 
@@ -64,8 +64,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_norange(self) -> None:
         self.send(CONTENT)
 
-    def do_slow(self) -> None:
-        time.sleep(0.2)
+    def do_held(self) -> None:
+        self.server.released.wait(60)
         self.do_good()
 
     def do_truncated(self, percent: str) -> None:
@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(b"no", status=int(code))
 
     def do_busy(self, seconds: str) -> None:
-        if self.server.counts[self.path.split("/")[1]] == 1:  # type: ignore[attr-defined]
+        if self.server.counts[self.path.split("/")[1]] == 1:
             self.send(b"later", status=429, Retry_After=seconds)
         else:
             self.do_good()
@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_wrongrange(self) -> None:
         if self.start():
             self.send(CONTENT[5:], status=206, Content_Range=f"bytes 5-{len(CONTENT) - 1}/{len(CONTENT)}")
-        elif self.server.counts["wrongrange"] == 1:  # type: ignore[attr-defined]
+        elif self.server.counts["wrongrange"] == 1:
             self.do_truncated("50")
         else:
             self.send(CONTENT)
@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_unsatisfiable(self) -> None:
         if self.start():
             self.send(b"", status=416)
-        elif self.server.counts["unsatisfiable"] == 1:  # type: ignore[attr-defined]
+        elif self.server.counts["unsatisfiable"] == 1:
             self.do_truncated("50")
         else:
             self.send(CONTENT)
@@ -125,17 +125,17 @@ class Handler(BaseHTTPRequestHandler):
     def do_stall(self) -> None:
         self.send(CONTENT[:1000], length=len(CONTENT))
         self.wfile.flush()
-        self.server.released.wait(10)  # type: ignore[attr-defined]
+        self.server.released.wait(60)
 
     def do_silent(self) -> None:
-        self.server.released.wait(10)  # type: ignore[attr-defined]
+        self.server.released.wait(60)
 
     def do_trickle(self) -> None:
         self.send(b"", length=len(CONTENT))
         for _ in range(60):
             self.wfile.write(b"x")
             self.wfile.flush()
-            if self.server.released.wait(0.1):  # type: ignore[attr-defined]
+            if self.server.released.wait(0.1):
                 return
 
     def do_loop(self) -> None:
@@ -151,21 +151,27 @@ class Handler(BaseHTTPRequestHandler):
         self.send(b"", status=301, Location="/good/" + NAME)
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.counts: Counter[str] = Counter()  # requests of each behaviour
+        self.ranges: list[str] = []  # the Range headers that were sent
+        self.released = threading.Event()  # ends every wait of the server
+
+
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.counts, server.ranges = {}, []  # type: ignore[attr-defined]
-    server.released = threading.Event()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
+def server() -> Iterator[Server]:
+    server = Server()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield server
-    server.released.set()  # type: ignore[attr-defined]
+    server.released.set()
     server.shutdown()
     server.server_close()
 
 
-def remote(server: ThreadingHTTPServer, *behaviours: str, size: bool = True, md5: bool = False) -> RemoteFile:
+def remote(server: Server, *behaviours: str, size: bool = True, md5: bool = False) -> RemoteFile:
     base = f"http://127.0.0.1:{server.server_address[1]}"
     return RemoteFile(
         NAME,
@@ -183,123 +189,124 @@ def assert_good(folder: Path) -> None:
 
 
 BAD = [
-    *("truncated-0", "truncated-1", "truncated-50", "truncated-99"),
-    *("flipped", "html", "tooshort", "toolong", "endless", "stall", "silent", "trickle"),
-    *("status-403", "status-404", "status-410", "status-429", "status-500", "status-503"),
+    *("truncated-0", "truncated-50", "flipped", "toolong", "status-403", "status-429", "status-503"),
     *("loop", "pingpong-0", "tofile"),
 ]
 
 
 @pytest.mark.parametrize("behaviour", BAD)
-def test_bad_address_then_mirror(behaviour: str, server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    assert download(remote(server, behaviour, "good"), tmp_path, policy=QUICK) == tmp_path / NAME
-    assert_good(tmp_path)
-    n_asked = server.counts[behaviour]  # type: ignore[attr-defined]
-    assert 1 <= n_asked <= (2 if behaviour in ("stall", "silent", "trickle") else 5)
-
-
-@pytest.mark.parametrize("behaviour", BAD)
-def test_bad_address_alone_is_one_clear_error(
-    behaviour: str, server: ThreadingHTTPServer, tmp_path: Path
+def test_bad_address_is_one_clear_error_and_the_mirror_helps(
+    behaviour: str, server: Server, tmp_path: Path
 ) -> None:
-    start = time.monotonic()
     with pytest.raises(DownloadError) as caught:
         download(remote(server, behaviour, size=False), tmp_path, policy=QUICK)
-    assert time.monotonic() - start < 5
     message = str(caught.value)
     assert behaviour in message
     assert str(tmp_path) in message
     assert caught.value.exit_code == 3
     assert not (tmp_path / NAME).exists()
+    assert 1 <= server.counts[behaviour] <= 5
+    assert download(remote(server, behaviour, "good"), tmp_path, policy=QUICK) == tmp_path / NAME
+    assert_good(tmp_path)
+
+
+@pytest.mark.parametrize("behaviour", ["stall", "silent", "trickle"])
+def test_silent_address_gets_one_more_try(behaviour: str, server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"stalled|timed out"):
+        download(remote(server, behaviour), tmp_path, policy=IMPATIENT)
+    assert not (tmp_path / NAME).exists()
+    assert server.counts == {behaviour: 2}
 
 
 @pytest.mark.parametrize("behaviour", ["flipped", "html", "tooshort"])
 @pytest.mark.parametrize("md5", [True, False])
 def test_wrong_content_is_told_apart_by_checksum(
-    behaviour: str, md5: bool, server: ThreadingHTTPServer, tmp_path: Path
+    behaviour: str, md5: bool, server: Server, tmp_path: Path
 ) -> None:
     with pytest.raises(DownloadError, match=("md5" if md5 else "sha256") + ": expected"):
         download(remote(server, behaviour, size=False, md5=md5), tmp_path, policy=QUICK)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_error_page_without_checksum_is_told_apart(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_error_page_without_checksum_is_told_apart(server: Server, tmp_path: Path) -> None:
     base = f"http://127.0.0.1:{server.server_address[1]}"
     with pytest.raises(DownloadError, match="begins with"):
         download(RemoteFile("a.zip", (f"{base}/html/a.zip",)), tmp_path, policy=QUICK)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupted_transfer_is_continued(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_interrupted_transfer_is_continued(server: Server, tmp_path: Path) -> None:
     download(remote(server, "resumable-50"), tmp_path, policy=QUICK)
     assert_good(tmp_path)
-    assert server.ranges == [f"bytes={len(CONTENT) // 2}-"]  # type: ignore[attr-defined]
+    assert server.ranges == [f"bytes={len(CONTENT) // 2}-"]
 
 
-def test_partial_file_of_an_earlier_run_is_continued(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_partial_file_of_an_earlier_run_is_continued(server: Server, tmp_path: Path) -> None:
     (tmp_path / (NAME + ".part")).write_bytes(CONTENT[:100_000])
     seen: list[tuple[str, int, int | None]] = []
     download(remote(server, "good"), tmp_path, policy=QUICK, progress=lambda *row: seen.append(row))
     assert_good(tmp_path)
-    assert server.ranges == ["bytes=100000-"]  # type: ignore[attr-defined]
+    assert server.ranges == ["bytes=100000-"]
     assert seen[0][1] > 100_000
     assert seen[-1] == (NAME, len(CONTENT), len(CONTENT))
 
 
 @pytest.mark.parametrize("part", [b"wrong" * 1000, bytes(len(CONTENT)), bytes(len(CONTENT) + 5)])
-def test_wrong_partial_file_is_started_again(
-    part: bytes, server: ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_wrong_partial_file_is_started_again(part: bytes, server: Server, tmp_path: Path) -> None:
     (tmp_path / (NAME + ".part")).write_bytes(part)
     download(remote(server, "good"), tmp_path, policy=QUICK)
     assert_good(tmp_path)
 
 
 @pytest.mark.parametrize("behaviour", ["norange", "wrongrange", "unsatisfiable"])
-def test_server_that_cannot_continue(behaviour: str, server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_server_that_cannot_continue(behaviour: str, server: Server, tmp_path: Path) -> None:
     (tmp_path / (NAME + ".part")).write_bytes(CONTENT[:1000])
     download(remote(server, behaviour), tmp_path, policy=QUICK)
     assert_good(tmp_path)
 
 
-def test_retry_after_is_honoured(server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    start = time.monotonic()
-    download(remote(server, "busy-1"), tmp_path, policy=Policy(timeout=5, backoff=0.01, max_wait=2))
-    assert time.monotonic() - start >= 1
-    assert server.counts == {"busy-1": 2}  # type: ignore[attr-defined]
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the download would have waited between attempts."""
+    seconds: list[float] = []
+    monkeypatch.setattr("residuum.system.download.time.sleep", seconds.append)
+    return seconds
+
+
+def test_retry_after_is_honoured(server: Server, tmp_path: Path, pauses: list[float]) -> None:
+    download(remote(server, "busy-7"), tmp_path, policy=Policy(backoff=0.01, max_wait=10))
+    assert pauses == [7]
+    assert server.counts == {"busy-7": 2}
     assert_good(tmp_path)
 
 
-def test_too_long_a_pause_is_not_waited_for(server: ThreadingHTTPServer, tmp_path: Path) -> None:
-    start = time.monotonic()
+def test_too_long_a_pause_is_not_waited_for(server: Server, tmp_path: Path, pauses: list[float]) -> None:
     download(remote(server, "busy-3600", "good"), tmp_path, policy=QUICK)
-    assert time.monotonic() - start < 1
-    assert server.counts == {"busy-3600": 1, "good": 1}  # type: ignore[attr-defined]
+    assert pauses == []
+    assert server.counts == {"busy-3600": 1, "good": 1}
 
 
-def test_status_404_is_not_asked_twice_but_500_is(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_status_404_is_not_asked_twice_but_500_is(server: Server, tmp_path: Path) -> None:
     download(remote(server, "status-404", "status-500", "good"), tmp_path, policy=QUICK)
-    assert server.counts == {"status-404": 1, "status-500": 3, "good": 1}  # type: ignore[attr-defined]
+    assert server.counts == {"status-404": 1, "status-500": 3, "good": 1}
 
 
-def test_plain_redirect_is_followed(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_plain_redirect_is_followed(server: Server, tmp_path: Path) -> None:
     download(remote(server, "moved"), tmp_path, policy=QUICK)
     assert_good(tmp_path)
 
 
-def test_correct_file_is_not_fetched_again_and_a_damaged_one_is(
-    server: ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_correct_file_is_not_fetched_again_and_a_damaged_one_is(server: Server, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(CONTENT)
     download(remote(server, "good"), tmp_path, policy=QUICK)
-    assert server.counts == {}  # type: ignore[attr-defined]
+    assert server.counts == {}
     (tmp_path / NAME).write_bytes(CONTENT[:-1] + b"?")
     download(remote(server, "good"), tmp_path, policy=QUICK)
-    assert server.counts == {"good": 1}  # type: ignore[attr-defined]
+    assert server.counts == {"good": 1}
     assert_good(tmp_path)
 
 
-def test_endless_answer_is_cut_off(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_endless_answer_is_cut_off(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="the server sends more"):
         download(remote(server, "endless"), tmp_path, policy=QUICK)
     assert list(tmp_path.iterdir()) == []
@@ -315,29 +322,32 @@ def test_nobody_listens(tmp_path: Path) -> None:
         download(RemoteFile(NAME, ("http://127.0.0.1:9/x",)), tmp_path, policy=QUICK)
 
 
-def _fetch(file: RemoteFile, folder: Path, queue: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
+def _fetch(file: RemoteFile, folder: Path, queue: multiprocessing.Queue) -> None:
+    queue.put("started")
     try:
-        queue.put((download(file, folder).read_bytes() == CONTENT, ""))
+        queue.put(download(file, folder).read_bytes() == CONTENT)
     except Exception as error:
-        queue.put((False, repr(error)))
+        queue.put(repr(error))
 
 
-def test_eight_processes_get_one_good_file(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_eight_processes_get_one_good_file(server: Server, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
     queue = context.Queue()
-    file = remote(server, "slow")
-    workers = [context.Process(target=_fetch, args=(file, tmp_path, queue)) for _ in range(8)]
+    workers = [
+        context.Process(target=_fetch, args=(remote(server, "held"), tmp_path, queue)) for _ in range(8)
+    ]
     for worker in workers:
         worker.start()
-    results = [queue.get(timeout=20) for _ in workers]
+    assert [queue.get(timeout=60) for _ in workers] == ["started"] * 8
+    server.released.set()
+    assert [queue.get(timeout=60) for _ in workers] == [True] * 8
     for worker in workers:
-        worker.join(5)
-    assert results == [(True, "")] * 8
-    assert server.counts == {"slow": 1}  # type: ignore[attr-defined]
+        worker.join(60)
+    assert server.counts == {"held": 1}
     assert_good(tmp_path)
 
 
-def test_full_disk_is_a_clear_error(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_full_disk_is_a_clear_error(server: Server, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import http.server
 import json
 import os
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from http_folder import served
 from scipy.io import savemat
 from ugly_images import scene
 
 from residuum.cli.data import data as command
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
-from residuum.paper.data import DATASETS, Expected, ImageSamples, load_dataset, load_images
-from residuum.paper.data.importing import import_copy
-from residuum.paper.data.store import fetch, status, verify
+from residuum.paper.data import DATASETS, Counts, ImageSamples, load_dataset, load_images
+from residuum.paper.data.intake import fetch, import_copy
+from residuum.paper.data.store import status, verify
 
 PHOTOS = ("stanford40", "caltech256", "cub200", "flowers102", "aircraft", "cars")
 
@@ -236,7 +234,7 @@ def test_missing_images_are_named_unless_a_subset_is_meant(name: str, home: Path
         path.rename(path.with_name(path.name + ".gone"))
     try:
         if name == "caltech256":  # it has no list: what is missing shows in the count
-            with pytest.raises(DataFormatError, match=r"images: expected 29780 or 29781, got 29770"):
+            with pytest.raises(DataFormatError, match=r"samples: expected 29780 or 29781, got 29770"):
                 load_images(name, data_home=home)
         else:
             with pytest.raises(
@@ -337,7 +335,7 @@ def small(name: str, n_images: int, **changes: Any) -> Any:
     files = tuple(
         dataclasses.replace(file, urls=(), size=None, sha256=None, md5=None) for file in dataset.files
     )
-    return dataclasses.replace(dataset, files=files, expected=Expected(2, n_samples=(n_images,)), **changes)
+    return dataclasses.replace(dataset, files=files, counts=Counts(2, n_samples=(n_images,)), **changes)
 
 
 def test_import_puts_the_tree_into_the_data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,20 +352,8 @@ def test_import_puts_the_tree_into_the_data_home(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    served = tmp_path / "served"
-    served.mkdir()
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=str(served))
-    )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", served
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path / "served") as address:
+        yield address, tmp_path / "served"
 
 
 def test_fetch_of_archive_and_plain_files_together(mirror: tuple[str, Path], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from residuum.cli.main import main
 from residuum.experiments import photo_tables, protocol, tables
 from residuum.features import EXTRACTORS, BowSift
 from residuum.features.listed import extract_list
-from residuum.paper.data import DATASETS, Expected
+from residuum.paper.data import DATASETS, Counts
 from residuum.paper.photos import PhotoPreparation, available, spanned
 from residuum.paper.plans import photo_plan
 
@@ -70,9 +70,9 @@ def small(monkeypatch):
         photo_tables.TABLE6, entries=entries, grids={"published": one, "authors": one}, quick_queries=8
     )
     monkeypatch.setitem(tables.EXPERIMENTS, "table6", table)
-    parts = tuple(zip(("train", "val", "test"), (CLASSES * n for n in EACH.values())))
-    expected = Expected(CLASSES, n_samples=(CLASSES * sum(EACH.values()),), parts=parts)
-    monkeypatch.setitem(DATASETS, "flowers102", replace(DATASETS["flowers102"], expected=expected))
+    parts = dict(zip(("train", "val", "test"), ((CLASSES * n,) for n in EACH.values())))
+    counts = Counts(CLASSES, parts=parts)
+    monkeypatch.setitem(DATASETS, "flowers102", replace(DATASETS["flowers102"], counts=counts))
 
 
 @pytest.fixture(scope="module")

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 # Data sets are imported inside the commands: `residuum --help` must not wait for them.
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _home_option(function: F) -> F:
-    return click.option(
-        "--data",
-        "data",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Data home. Default: $RESIDUUM_DATA, else the cache folder of the platform.",
-    )(function)
-
-
-def _json_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")(function)
-
-
-def _subset_option(function: F) -> F:
-    return click.option(
-        "--subset", is_flag=True, help="Accept a part of a set of photographs, such as CUB's first classes."
-    )(function)
+_home_option = click.option(
+    "--data",
+    "data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Data home. Default: $RESIDUUM_DATA, else the cache folder of the platform.",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+_subset_option = click.option(
+    "--subset", is_flag=True, help="Accept a part of a set of photographs, such as CUB's first classes."
+)
 
 
 def _checked_names(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -44,12 +31,13 @@ def _checked_names(context: click.Context, parameter: click.Parameter, value: An
     return value
 
 
-def _names_argument(function: F) -> F:
-    return click.argument("names", metavar="[NAME]...", nargs=-1, callback=_checked_names)(function)
+_names_argument = click.argument("names", metavar="[NAME]...", nargs=-1, callback=_checked_names)
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    from residuum.system.json_text import to_json
+
+    click.echo(to_json(value), nl=False)
 
 
 def _size(n_bytes: int) -> str:
@@ -122,7 +110,8 @@ def fetch_command(
 ) -> None:
     """Download data sets from their owners or mirrors, check them, and put them into the data home."""
     from residuum.paper.data import DATASETS, data_home
-    from residuum.paper.data.store import fetch
+    from residuum.paper.data.intake import fetch
+    from residuum.system.progress import progress_bars
 
     if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise click.BadParameter(
@@ -130,30 +119,9 @@ def fetch_command(
         )
     home = data_home(data)
     for name in names:
-        with _progress(quiet) as report:
+        with progress_bars(of_bytes=True, shown=not quiet) as report:
             samples = fetch(DATASETS[name], home, mirror=mirror, force=force, progress=report)
         click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, {samples.source}")
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """A bar per file on stderr; stdout is for results."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-
-        def report(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total)
-            bars.update(tasks[name], completed=done, total=total)
-
-        yield report
 
 
 @data.command("import")
@@ -164,7 +132,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | 
 def import_command(name: str, path: Path, data: Path | None, force: bool) -> None:
     """Copy your own file or folder into the data home, after reading it in full."""
     from residuum.paper.data import DATASETS, data_home
-    from residuum.paper.data.importing import import_copy
+    from residuum.paper.data.intake import import_copy
 
     home = data_home(data)
     samples = import_copy(DATASETS[name], path, home, force=force)
@@ -225,7 +193,7 @@ def path_command(name: str | None, data: Path | None) -> None:
     dataset = DATASETS[name]
     found = locate(dataset, home)
     if found is None:
-        raise DataNotFoundError(missing_text(dataset, home, dataset.image_shape))
+        raise DataNotFoundError(missing_text(dataset, home))
     if dataset.access == "bundled":
         click.echo("bundled with scikit-learn")
         return

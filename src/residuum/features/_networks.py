@@ -156,8 +156,7 @@ def fetch_weights(name: str, *, progress: Any = None) -> Path:
     pathlib.Path
         The checked file.
     """
-    from residuum.paper.data.base import RemoteFile
-    from residuum.system.download import download
+    from residuum.system.download import RemoteFile, download
 
     if name not in _PUBLISHED:
         raise DataNotFoundError(f"There are no published weights to fetch for {name!r}; see CNNFeatures.")

@@ -23,11 +23,16 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from residuum.errors import ArchiveError
 
 _CHUNK = 2**20
+# What tarfile, zipfile and the decompressors raise on damaged bytes.
+_DAMAGE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError,
+    RuntimeError, MemoryError, OverflowError, OSError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,40 +45,59 @@ class Limits:
     ratio_free_bytes: int = 16 * 2**20  # below this total the ratio is not looked at
 
 
-class _Tally:
-    """Counts what was seen, and raises as soon as a limit is passed."""
+def open_compressed(path: Path) -> IO[bytes]:
+    """Open a plain, gzip, bzip2 or xz file, told apart by content and not by name."""
+    with path.open("rb") as stream:
+        magic = stream.read(6)
+    openers: list[tuple[bytes, Callable[..., Any]]] = [
+        (b"\x1f\x8b", gzip.open),
+        (b"BZh", bz2.open),
+        (b"\xfd7zXZ\x00", lzma.open),
+    ]
+    for prefix, opener in openers:
+        if magic.startswith(prefix):
+            return cast(IO[bytes], opener(path, "rb"))
+    return path.open("rb")
+
+
+class _Members:
+    """Members of an archive that were found harmless; raises at the first that is not."""
 
     def __init__(self, archive: Path, limits: Limits) -> None:
         self.archive, self.limits = archive, limits
         self.archive_bytes = max(archive.stat().st_size, 1)
-        self.n_members, self.n_bytes = 0, 0
+        self.n_bytes = 0
         self.seen: set[str] = set()
 
-    def add(self, name: str, size: int) -> None:
-        self.n_members += 1
-        self.n_bytes += size
-        if self.n_members > self.limits.members:
-            raise ArchiveError(f"{self.archive}: more than {self.limits.members} members. Not extracted.")
-        if size < 0 or self.n_bytes > self.limits.total_bytes:
-            raise ArchiveError(f"{self.archive}: more than {self.limits.total_bytes} bytes. Not extracted.")
-        ratio = self.n_bytes / self.archive_bytes
-        if self.n_bytes > self.limits.ratio_free_bytes and ratio > self.limits.ratio:
-            raise ArchiveError(
-                f"{self.archive}: expands more than {self.limits.ratio:g} times, which no data set does. "
-                "Not extracted."
-            )
+    def add(self, name: str, size: int, *, plain: bool) -> None:
+        """Check one member; `plain` says that it is a file or a folder."""
+        parts = name.replace("\\", "/").split("/")
+        outside = name.startswith(("/", "\\")) or ".." in parts or PureWindowsPath(name).drive
+        if outside or not name.strip("/.") or "\0" in name or "\\" in name:
+            self.refuse(f"the member {name!r} leads outside the target")
+        if not plain:
+            self.refuse(f"the member {name!r} is a link or device; data sets hold files and folders only")
         # Case and composed characters are folded because some file systems do not tell them apart.
         key = unicodedata.normalize("NFC", name.rstrip("/")).casefold()
         if key in self.seen:
-            raise ArchiveError(f"{self.archive}: the member {name!r} occurs twice. Not extracted.")
+            self.refuse(f"the member {name!r} occurs twice")
         self.seen.add(key)
+        self.n_bytes += size
+        if len(self.seen) > self.limits.members:
+            self.refuse(f"more than {self.limits.members} members")
+        if size < 0 or self.n_bytes > self.limits.total_bytes:
+            self.refuse(f"more than {self.limits.total_bytes} bytes")
+        ratio = self.n_bytes / self.archive_bytes
+        if self.n_bytes > self.limits.ratio_free_bytes and ratio > self.limits.ratio:
+            self.refuse(f"expands more than {self.limits.ratio:g} times, which no data set does")
 
+    def check_some(self) -> None:
+        """Refuse an archive without members."""
+        if not self.seen:
+            self.refuse("holds nothing")
 
-def _check_name(archive: Path, name: str) -> None:
-    parts = name.replace("\\", "/").split("/")
-    outside = name.startswith(("/", "\\")) or ".." in parts or PureWindowsPath(name).drive
-    if outside or not name.strip("/.") or "\0" in name or "\\" in name:
-        raise ArchiveError(f"{archive}: the member {name!r} leads outside the target. Nothing was extracted.")
+    def refuse(self, reason: str) -> NoReturn:
+        raise ArchiveError(f"{self.archive}: {reason}. Nothing was extracted.")
 
 
 class _Stream:
@@ -97,40 +121,21 @@ class _Stream:
 def _extract_tar(archive: Path, folder: Path, limits: Limits) -> None:
     if not hasattr(tarfile, "data_filter"):
         raise ArchiveError("Safe extraction needs Python 3.11.4 or newer.")
-    tally = _Tally(archive, limits)
+    checked = _Members(archive, limits)
     members: list[tarfile.TarInfo] = []
-    with _open_stream(archive) as stream, tarfile.open(fileobj=cast(Any, _Stream(stream)), mode="r:") as tar:
+    with (
+        open_compressed(archive) as stream,
+        tarfile.open(fileobj=cast(Any, _Stream(stream)), mode="r:") as tar,
+    ):
         for member in tar:
             if member.name == "." and member.isdir():
                 continue
-            _check_name(archive, member.name)
-            if not (member.isreg() or member.isdir()):
-                raise ArchiveError(
-                    f"{archive}: the member {member.name!r} is a link or device; data sets hold files and "
-                    "folders only. Nothing was extracted."
-                )
-            if member.issparse():
-                raise ArchiveError(f"{archive}: the member {member.name!r} is a sparse file. Not extracted.")
-            tally.add(member.name, member.size)
+            plain = (member.isreg() and not member.issparse()) or member.isdir()
+            checked.add(member.name, member.size, plain=plain)
             members.append(member)
-        if not members:
-            raise ArchiveError(f"{archive}: holds nothing.")
+        checked.check_some()
         for member in members:  # a second pass, so that a refused archive never touches the disk
             tar.extract(member, folder, filter="data")
-
-
-def _open_stream(archive: Path) -> IO[bytes]:
-    with archive.open("rb") as stream:
-        magic = stream.read(6)
-    openers: list[tuple[bytes, Callable[..., Any]]] = [
-        (b"\x1f\x8b", gzip.open),
-        (b"BZh", bz2.open),
-        (b"\xfd7zXZ\x00", lzma.open),
-    ]
-    for prefix, opener in openers:
-        if magic.startswith(prefix):
-            return cast(IO[bytes], opener(archive, "rb"))
-    return archive.open("rb")
 
 
 def _directory_bytes(archive: Path) -> int:
@@ -159,24 +164,17 @@ def _directory_bytes(archive: Path) -> int:
 def check_zip(archive: Path, limits: Limits | None = None) -> list[zipfile.ZipInfo]:
     """Members of a zip file, after every name, kind and size has been found harmless."""
     limits = limits or Limits()
+    checked = _Members(archive, limits)
     if _directory_bytes(archive) > 512 * limits.members:
-        raise ArchiveError(f"{archive}: more than {limits.members} members. Not extracted.")
-    tally = _Tally(archive, limits)
+        checked.refuse(f"more than {limits.members} members")
     with zipfile.ZipFile(archive) as source:
         members = source.infolist()
     for info in members:
-        _check_name(archive, info.filename)
         kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise ArchiveError(
-                f"{archive}: the member {info.filename!r} is a link or device; data sets hold files and "
-                "folders only. Nothing was extracted."
-            )
+        checked.add(info.filename, info.file_size, plain=kind in (0, stat.S_IFREG, stat.S_IFDIR))
         if info.flag_bits & 0x1:
-            raise ArchiveError(f"{archive}: the member {info.filename!r} is encrypted. Not extracted.")
-        tally.add(info.filename, info.file_size)
-    if not members:
-        raise ArchiveError(f"{archive}: holds nothing.")
+            checked.refuse(f"the member {info.filename!r} is encrypted")
+    checked.check_some()
     return members
 
 
@@ -228,20 +226,7 @@ def safe_extract(archive: Path, target: Path, *, limits: Limits | None = None) -
         work.rename(target)
     except ArchiveError:
         raise
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        struct.error,
-        EOFError,
-        NotImplementedError,
-        ValueError,
-        RuntimeError,
-        MemoryError,
-        OverflowError,
-        OSError,
-    ) as error:
+    except _DAMAGE as error:
         raise ArchiveError(f"{archive}: cannot be extracted: {error}. Nothing was left behind.") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)

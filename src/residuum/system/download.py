@@ -6,28 +6,43 @@ goes on where it stopped. Each address gets a few attempts; then the next one is
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import math
-import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from residuum.errors import DownloadError
-from residuum.paper.data.base import RemoteFile
-
-Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, total or None
+from residuum.system.files import file_digest
+from residuum.system.locks import locked
+from residuum.system.progress import Report
 
 _CHUNK = 2**16
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an error page from a file
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One downloadable file; `urls` are tried in order, and whatever arrives must match every known value."""
+
+    name: str
+    urls: tuple[str, ...]
+    size: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+    unpack_to: str | None = None  # folder beside the file, when the file is an archive
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether a checksum is known, so that the origin of the bytes does not matter."""
+        return self.sha256 is not None or self.md5 is not None
 
 
 @dataclass(frozen=True)
@@ -43,21 +58,22 @@ class Policy:
 
 
 class _Failure(Exception):
-    """One attempt failed; with `restart`, what has arrived so far is of no use."""
+    """One attempt failed.
+
+    Without `again`, the next address is tried at once. With `restart`, what has arrived so far is of no use.
+    """
 
     def __init__(
-        self, reason: str, *, wait: float | None = None, restart: bool = False, stalled: bool = False
+        self,
+        reason: str,
+        *,
+        again: bool = True,
+        wait: float | None = None,
+        restart: bool = False,
+        stalled: bool = False,
     ) -> None:
         super().__init__(reason)
-        self.wait, self.restart, self.stalled = wait, restart, stalled
-
-
-class _NextAddress(_Failure):
-    """Nothing good will come from the address; try the next one."""
-
-
-class _TryAgain(_Failure):
-    """The same address may work a little later."""
+        self.again, self.wait, self.restart, self.stalled = again, wait, restart, stalled
 
 
 def check_file(path: Path, remote: RemoteFile) -> str | None:
@@ -67,7 +83,7 @@ def check_file(path: Path, remote: RemoteFile) -> str | None:
         return f"size: expected {remote.size} bytes, got {size}"
     for kind, expected in (("sha256", remote.sha256), ("md5", remote.md5)):
         if expected is not None:
-            got = file_hash(path, kind)
+            got = file_digest(path, kind)
             if got != expected:
                 return f"{kind}: expected {expected}, got {got}"
     magic = next(
@@ -78,17 +94,8 @@ def check_file(path: Path, remote: RemoteFile) -> str | None:
     return None if head == magic else f"content: expected a file that begins with {magic!r}, got {head!r}"
 
 
-def file_hash(path: Path, kind: str = "sha256") -> str:
-    """Hexadecimal digest of a file."""
-    digest = hashlib.new(kind, usedforsecurity=False)
-    with path.open("rb") as stream:
-        while chunk := stream.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def download(
-    remote: RemoteFile, folder: Path, *, policy: Policy | None = None, progress: Progress | None = None
+    remote: RemoteFile, folder: Path, *, policy: Policy | None = None, progress: Report | None = None
 ) -> Path:
     """Fetch one file into `folder`, unless a correct copy is there already.
 
@@ -129,9 +136,9 @@ def download(
         ) from error
 
 
-def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress: Progress | None) -> Path:
+def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress: Report | None) -> Path:
     part = target.with_name(target.name + ".part")
-    if remote.sha256 is None and remote.md5 is None:
+    if not remote.has_checksum:
         part.unlink(missing_ok=True)  # without a checksum, bytes of unknown origin cannot be continued
     failures: list[str] = []
     for url in remote.urls:
@@ -152,11 +159,11 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
                 failures.append(f"{url}: {failure}")
                 if failure.restart:
                     part.unlink(missing_ok=True)
-                if isinstance(failure, _NextAddress) or (failure.stalled and attempt > 0):
+                if not failure.again or (failure.stalled and attempt > 0):
                     break
                 if attempt + 1 < policy.attempts:
                     time.sleep(policy.backoff * 2**attempt if failure.wait is None else failure.wait)
-        if remote.sha256 is None and remote.md5 is None:
+        if not remote.has_checksum:
             part.unlink(missing_ok=True)
     lines = "\n".join(f"  {line}" for line in dict.fromkeys(failures)) or "  no address is known"
     raise DownloadError(
@@ -165,7 +172,7 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
     )
 
 
-def _transfer(url: str, part: Path, remote: RemoteFile, policy: Policy, progress: Progress | None) -> bool:
+def _transfer(url: str, part: Path, remote: RemoteFile, policy: Policy, progress: Report | None) -> bool:
     """Write or complete `part`; True when it began with bytes of an earlier attempt."""
     have = part.stat().st_size if part.exists() else 0
     limit = policy.max_bytes if remote.size is None else remote.size
@@ -176,27 +183,25 @@ def _transfer(url: str, part: Path, remote: RemoteFile, policy: Policy, progress
         have = 0
     with _open(url, have, policy) as response:
         if have and response.status == 206 and not _continues(response, have):
-            raise _TryAgain("the server continued at a wrong position", wait=0.0, restart=True)
+            raise _Failure("the server continued at a wrong position", wait=0.0, restart=True)
         if response.status != 206:
             have = 0
         length = _content_length(response)
         total = None if length is None else have + length
         if total is not None and total > limit:
-            raise _NextAddress(f"size: expected at most {limit} bytes, the server announces {total}")
+            raise _Failure(f"size: expected at most {limit} bytes, the server announces {total}", again=False)
+        announced = remote.size if total is None else total
+        report = partial(_report, progress, remote.name, announced)
         with part.open("ab" if have else "wb") as out:
-            got = _copy(response, out, have, limit, policy, _reporter(progress, remote, total))
-    announced = remote.size if total is None else total
+            got = _copy(response, out, have, limit, policy, report)
     if announced is not None and got < announced:
-        raise _TryAgain(f"the connection closed after {got} of {announced} bytes")
+        raise _Failure(f"the connection closed after {got} of {announced} bytes")
     return have > 0
 
 
-def _reporter(progress: Progress | None, remote: RemoteFile, total: int | None) -> Callable[[int], None]:
-    def report(have: int) -> None:
-        if progress is not None:
-            progress(remote.name, have, remote.size if total is None else total)
-
-    return report
+def _report(progress: Report | None, name: str, total: int | None, done: int) -> None:
+    if progress is not None:
+        progress(name, done, total)
 
 
 def _copy(
@@ -210,25 +215,27 @@ def _copy(
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
             stalled = isinstance(error, TimeoutError)
-            raise _TryAgain(f"the connection broke after {have} bytes: {reason}", stalled=stalled) from error
+            raise _Failure(f"the connection broke after {have} bytes: {reason}", stalled=stalled) from error
         if not chunk:
             return have
         have += len(chunk)
         if have > limit:
-            raise _NextAddress(f"size: expected at most {limit} bytes, the server sends more", restart=True)
+            raise _Failure(
+                f"size: expected at most {limit} bytes, the server sends more", again=False, restart=True
+            )
         out.write(chunk)
         report(have)
         window_bytes += len(chunk)
         now = time.monotonic()
         if now - window_start > policy.timeout:
             if window_bytes < policy.min_bytes_per_timeout:
-                raise _TryAgain(f"stalled: {window_bytes} bytes in {policy.timeout:g} s", stalled=True)
+                raise _Failure(f"stalled: {window_bytes} bytes in {policy.timeout:g} s", stalled=True)
             window_start, window_bytes = now, 0
 
 
 def _open(url: str, start: int, policy: Policy) -> Any:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise _NextAddress("only http and https addresses are fetched")
+        raise _Failure("only http and https addresses are fetched", again=False)
     # Servers that compress on the way would make sizes and positions meaningless.
     headers = {"User-Agent": "residuum", "Accept-Encoding": "identity"}
     if start:
@@ -241,7 +248,7 @@ def _open(url: str, start: int, policy: Policy) -> Any:
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         stalled = isinstance(reason, TimeoutError)
-        raise _TryAgain(f"no answer: {reason or type(error).__name__}", stalled=stalled) from error
+        raise _Failure(f"no answer: {reason or type(error).__name__}", stalled=stalled) from error
 
 
 def _opener() -> urllib.request.OpenerDirector:
@@ -262,17 +269,17 @@ def _opener() -> urllib.request.OpenerDirector:
 
 def _judged(error: urllib.error.HTTPError, start: int, policy: Policy) -> Exception:
     if error.code in (301, 302, 303, 307, 308):
-        return _NextAddress(f"redirects in a loop or to a forbidden place (status {error.code})")
+        return _Failure(f"redirects in a loop or to a forbidden place (status {error.code})", again=False)
     if error.code == 416 and start:
-        return _TryAgain("the server cannot continue the partial file", wait=0.0, restart=True)
+        return _Failure("the server cannot continue the partial file", wait=0.0, restart=True)
     if error.code in (429, 503):
         wait = _retry_after(error.headers.get("Retry-After"))
         if wait is not None and wait > policy.max_wait:
-            return _NextAddress(f"status {error.code}, asks to wait {wait:.0f} s")
-        return _TryAgain(f"status {error.code}", wait=wait)
+            return _Failure(f"status {error.code}, asks to wait {wait:.0f} s", again=False)
+        return _Failure(f"status {error.code}", wait=wait)
     if error.code >= 500 or error.code == 408:
-        return _TryAgain(f"status {error.code}")
-    return _NextAddress(f"status {error.code}")
+        return _Failure(f"status {error.code}")
+    return _Failure(f"status {error.code}", again=False)
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -295,43 +302,3 @@ def _continues(response: Any, start: int) -> bool:
 def _content_length(response: Any) -> int | None:
     value = response.headers.get("Content-Length", "")
     return int(value) if value.isascii() and value.isdigit() else None
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock that the operating system releases even when the process is killed."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _lock(handle)
-            # The previous holder may have removed the file while we waited; then our lock protects nothing.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-    try:
-        yield
-    finally:
-        if os.name != "nt":  # Windows cannot remove an open file
-            path.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _lock(handle: int) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        while True:
-            try:
-                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-                return
-            except OSError:
-                time.sleep(0.1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX)

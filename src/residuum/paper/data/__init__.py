@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import cast
 
 from residuum.errors import UsageError
 from residuum.paper.data.aircraft import AIRCRAFT
 from residuum.paper.data.ar import AR
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Samples, Source
+from residuum.paper.data.base import DataSet, Source
 from residuum.paper.data.caltech256 import CALTECH256
 from residuum.paper.data.cars import CARS
 from residuum.paper.data.cub200 import CUB200
@@ -19,7 +20,7 @@ from residuum.paper.data.digits import DIGITS
 from residuum.paper.data.extended_yale_b import EXTENDED_YALE_B
 from residuum.paper.data.flowers102 import FLOWERS102
 from residuum.paper.data.mnist import MNIST
-from residuum.paper.data.photos import ImageSamples
+from residuum.paper.data.samples import Counts, ImageSamples, Samples, Shape
 from residuum.paper.data.stanford40 import STANFORD40
 from residuum.paper.data.store import load
 from residuum.paper.data.usps import USPS
@@ -27,10 +28,9 @@ from residuum.system.folders import data_home
 
 __all__ = [
     "DATASETS",
+    "Counts",
     "DataSet",
-    "Expected",
     "ImageSamples",
-    "RemoteFile",
     "Samples",
     "Source",
     "data_home",
@@ -97,12 +97,34 @@ def load_dataset(
     >>> digits.images.shape, digits.n_classes
     ((1797, 8, 8), 10)
     """
-    samples = load(get_dataset(name), _home(data_home), image_shape)
-    if isinstance(samples, ImageSamples):
+    dataset = get_dataset(name)
+    if dataset.photographs:
         raise UsageError(
             f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
         )
-    return samples
+    size = _checked_size(dataset, image_shape)
+    samples = cast(Samples, load(dataset, _home(data_home), size))
+    return samples if size is None else samples.of_size(size, original=dataset.sizes[-1])
+
+
+def _checked_size(dataset: DataSet, image_shape: tuple[int, int] | None) -> Shape | None:
+    """The size of the images to load; None where there is only one."""
+    if image_shape is None:
+        return dataset.sizes[0] if dataset.sizes else None
+    if len(image_shape) != 2 or not all(isinstance(side, int) and side > 0 for side in image_shape):
+        raise UsageError(
+            f"The 'image_shape' parameter of load_dataset must be (height, width). "
+            f"Got {image_shape!r} instead."
+        )
+    if dataset.sizes:
+        return (image_shape[0], image_shape[1])
+    only = dataset.counts.image_shape
+    if tuple(image_shape) != only:
+        raise UsageError(
+            f"The 'image_shape' parameter of load_dataset must be None or {only} for '{dataset.name}', "
+            f"which comes in one size. Got {image_shape!r} instead."
+        )
+    return None
 
 
 def load_images(
@@ -146,9 +168,10 @@ def load_images(
     >>> len(birds.train_paths), len(birds.test_paths) # doctest: +SKIP
     (5994, 5794)
     """
-    samples = load(get_dataset(name), _home(data_home), subset=subset)
-    if not isinstance(samples, ImageSamples):
+    dataset = get_dataset(name)
+    if not dataset.photographs:
         raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
+    samples = cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
     return samples if train_parts is None else samples.with_train_parts(train_parts)
 
 

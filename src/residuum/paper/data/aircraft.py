@@ -9,16 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.base import DataSet, Source, folder_holding, remote
 from residuum.paper.data.readers import read_lines
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _NAME = "fgvc-aircraft-2013b"
 _NOTE = "The lowest 20 rows of every image are a banner with its photographer's name, not part of the scene."
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    folder = paths[0] / "data"
+def _read(root: Path) -> ImageSamples:
+    folder = root / "data"
     variants = read_lines(folder / "variants.txt", max_rows=1000)
     numbers = {variant: label for label, variant in enumerate(variants, 1)}
     rows: list[tuple[str, int, str]] = []
@@ -32,16 +32,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
                 )
             rows.append((f"{image}.jpg", numbers[variant], part))
     names = dict(enumerate(variants, 1))
-    return image_samples(
-        "aircraft", folder / "images", rows, names, train_parts=("train", "val"), notes=(_NOTE,)
-    )
-
-
-def _find(folder: Path) -> tuple[Path, ...] | None:
-    for candidate in (folder / _NAME, folder / _NAME / _NAME, folder):
-        if (candidate / "data" / "images_variant_train.txt").is_file():
-            return (candidate,)
-    return None
+    return image_samples(folder / "images", rows, names, train_parts=("train", "val"), notes=(_NOTE,))
 
 
 AIRCRAFT = DataSet(
@@ -51,9 +42,8 @@ AIRCRAFT = DataSet(
     licence="non-commercial research only",
     citation="S. Maji, E. Rahtu, J. Kannala, M. Blaschko, A. Vedaldi. Fine-grained visual classification of "
     "aircraft. arXiv:1306.5151, 2013.",
-    expected=Expected(
-        n_classes=100, n_samples=(10_000,), parts=(("train", 3334), ("val", 3333), ("test", 3333))
-    ),
+    photographs=True,
+    counts=Counts(n_classes=100, parts={"train": (3334,), "val": (3333,), "test": (3333,)}),
     sources=(
         Source(
             kind="owner's folder",
@@ -61,13 +51,13 @@ AIRCRAFT = DataSet(
             "data/images_variant_train.txt, ..._val.txt, ..._test.txt",
             names=((_NAME,),),
             read=_read,
-            find=_find,
+            find=folder_holding(_NAME, "data/images_variant_train.txt"),
         ),
     ),
     files=(
-        RemoteFile(
+        remote(
             "fgvc-aircraft-2013b.tar.gz",
-            ("https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz",),
+            "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/",
             md5="d4acdd33327262359767eeaa97a4f732",
             unpack_to=_NAME,
         ),

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataError, DataFormatError
-from residuum.paper.data.base import DataSet, Expected, Samples, Source, joined
-from residuum.paper.data.common import column_major, prepared_split, whole
-from residuum.paper.data.images import box_resize
-from residuum.paper.data.readers import mat_shapes, read_mat, read_pgm, reading
+from residuum.errors import DataFormatError
+from residuum.paper.data.base import DataSet, Source, prepared_split
+from residuum.paper.data.pixels import box_resize, grey_images
+from residuum.paper.data.readers import read_mat, read_picture, whole
+from residuum.paper.data.samples import Counts, Samples, split_samples
 
 Array = npt.NDArray[Any]
 
@@ -28,12 +28,9 @@ RAW_SHAPE = (576, 768)
 RAW_CROP = (400, 287)  # centred; the proportions of 60x43
 _SESSIONS = (range(1, 8), range(14, 21))
 _IMAGE = re.compile(r"([mw])-(\d{3})-(\d{1,2})\.(bmp|raw|jpe?g|png|pgm|ppm|tiff?)", re.IGNORECASE)
-_MAX_SIDE = 2048
 
 
-def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    path = paths[0]
-    shapes = mat_shapes(path)
+def _read_mat(path: Path) -> Samples:
     arrays = read_mat(path, ("NewTrain_DAT", "NewTest_DAT", "trainlabels", "testlabels"))
     parts = []
     for part, columns in (("train", arrays["NewTrain_DAT"]), ("test", arrays["NewTest_DAT"])):
@@ -41,18 +38,12 @@ def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> S
         if columns.ndim != 2 or len(columns) != SHAPE[0] * SHAPE[1] or columns.shape[1] != len(labels):
             raise DataFormatError(
                 f"{path}: expected New{part.capitalize()}_DAT with 2580 rows (60x43 pixels), one image per "
-                f"column, and as many {part}labels; got {shapes[f'New{part.capitalize()}_DAT']} and "
-                f"{shapes[f'{part}labels']}."
-            )
-        pixels = np.rint(columns)
-        if pixels.min() < 0 or not 1 < pixels.max() <= 255:
-            raise DataFormatError(
-                f"{path}: expected grey levels 0 to 255, got {pixels.min()} to {pixels.max()}."
+                f"column, and as many {part}labels; got {columns.shape} and {labels.size} labels."
             )
         if not 1 <= labels.min() <= labels.max() <= 100:
             raise DataFormatError(f"{path}: expected labels 1 to 100, got {labels.min()} to {labels.max()}.")
-        parts.append((column_major(pixels.astype(np.uint8), SHAPE), labels))
-    return joined("ar", parts[0], parts[1])
+        parts.append((grey_images(path, columns, SHAPE), labels))
+    return split_samples(path, *parts)
 
 
 def _images_in(folder: Path) -> dict[tuple[str, int], dict[int, Path]]:
@@ -65,11 +56,9 @@ def _images_in(folder: Path) -> dict[tuple[str, int], dict[int, Path]]:
     return people
 
 
-def _find_folder(folder: Path) -> tuple[Path, ...] | None:
-    for candidate in (folder / "AR", folder):
-        if candidate.is_dir() and _images_in(candidate):
-            return (candidate,)
-    return None
+def _find_folder(folder: Path) -> Path | None:
+    candidates = (candidate for candidate in (folder / "AR", folder) if candidate.is_dir())
+    return next((candidate for candidate in candidates if _images_in(candidate)), None)
 
 
 def _chosen(folder: Path) -> list[dict[int, Path]]:
@@ -93,8 +82,8 @@ def _chosen(folder: Path) -> list[dict[int, Path]]:
     return chosen
 
 
-def _read_folder(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    people = _chosen(paths[0])
+def _read_folder(folder: Path) -> Samples:
+    people = _chosen(folder)
     parts, unaligned = [], False
     for numbers in _SESSIONS:
         images, labels = [], []
@@ -107,7 +96,7 @@ def _read_folder(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -
                     labels.append(label)
         parts.append((np.stack(images), np.array(labels, dtype=np.int64)))
     note = "Originals of 768x576 are cut at the centre, not aligned by the eyes: accuracy will be lower."
-    return joined("ar", parts[0], parts[1], notes=(note,) if unaligned else ())
+    return split_samples(folder, *parts, notes=(note,) if unaligned else ())
 
 
 def _to_shape(path: Path, image: Array) -> npt.NDArray[np.uint8]:
@@ -124,21 +113,10 @@ def _to_shape(path: Path, image: Array) -> npt.NDArray[np.uint8]:
 
 
 def _grey(path: Path) -> npt.NDArray[np.uint8]:
-    with reading(path, "an image"):
-        if path.suffix.lower() == ".raw":
-            return _luma(_read_raw(path))
-        if path.suffix.lower() == ".pgm":
-            return read_pgm(path.read_bytes(), str(path))
-        try:
-            from PIL import Image
-        except ImportError:
-            raise DataError(
-                f"Reading {path.name} needs Pillow, which is not installed. Install residuum[images]."
-            ) from None
-        with Image.open(path) as image:
-            if max(image.size) > _MAX_SIDE:
-                raise DataFormatError(f"{path}: {image.size} pixels; expected at most {_MAX_SIDE} a side.")
-            return _luma(np.asarray(image.convert("RGB")))
+    pixels = _read_raw(path) if path.suffix.lower() == ".raw" else read_picture(path, str(path))
+    if pixels.ndim == 2:
+        return pixels
+    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
 
 
 def _read_raw(path: Path) -> Array:
@@ -156,17 +134,13 @@ def _read_raw(path: Path) -> Array:
     return flat.reshape(3, *RAW_SHAPE).transpose(1, 2, 0)
 
 
-def _luma(rgb: Array) -> npt.NDArray[np.uint8]:
-    return np.rint(rgb @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
-
-
 AR = DataSet(
     name="ar",
     title="AR faces (100 persons, no occlusion)",
     access="registration",
     licence="research only; the owner forbids passing the images on to third parties",
     citation="A. M. Martinez, R. Benavente. The AR face database. CVC Technical Report 24, 1998.",
-    expected=Expected(n_classes=100, n_train=(700,), n_test=(699, 700), image_shapes=(SHAPE,)),
+    counts=Counts(n_classes=100, parts={"train": (700,), "test": (699, 700)}, image_shape=SHAPE),
     sources=(
         prepared_split("ar"),
         Source(

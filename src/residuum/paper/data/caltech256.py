@@ -11,16 +11,15 @@ import re
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _NAME = "256_ObjectCategories"
 _FOLDER = re.compile(r"(\d{3})\.(.+)")
 _CLUTTER = 257
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    root = paths[0]
+def _read(root: Path) -> ImageSamples:
     names: dict[int, str] = {}
     rows: list[tuple[str, int, str]] = []
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
@@ -35,14 +34,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
         wanted = re.compile(rf"{match.group(1)}_\d{{4}}\.jpg")
         files = sorted(path.name for path in folder.iterdir() if wanted.fullmatch(path.name))
         rows += [(f"{folder.name}/{file}", label, "") for file in files]
-    return image_samples("caltech256", root, rows, names)
-
-
-def _find(folder: Path) -> tuple[Path, ...] | None:
-    for candidate in (folder / _NAME, folder / _NAME / _NAME, folder):
-        if (candidate / "001.ak47").is_dir():
-            return (candidate,)
-    return None
+    return image_samples(root, rows, names)
 
 
 CALTECH256 = DataSet(
@@ -52,20 +44,21 @@ CALTECH256 = DataSet(
     licence="CaltechDATA record, commonly stated as CC BY 4.0; check before you redistribute",
     citation="G. Griffin, A. Holub, P. Perona. Caltech-256 object category dataset. CNS-TR-2007-001, "
     "Caltech, 2007.",
-    expected=Expected(n_classes=256, n_samples=(29_780, 29_781)),
+    photographs=True,
+    counts=Counts(n_classes=256, n_samples=(29_780, 29_781)),
     sources=(
         Source(
             kind="owner's folder",
             layout="the folder 256_ObjectCategories with 001.ak47 ... 257.clutter",
             names=((_NAME,),),
             read=_read,
-            find=_find,
+            find=folder_holding(_NAME, "001.ak47"),
         ),
     ),
     files=(
-        RemoteFile(
+        remote(
             "256_ObjectCategories.tar",
-            ("https://data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar",),
+            "https://data.caltech.edu/records/nyy15-4j048/files/",
             md5="67b4f42ca05d46448c6bb8ecd2220f6d",
             unpack_to=_NAME,
         ),

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.base import DataSet, Source, remote
 from residuum.paper.data.readers import read_cell, read_struct
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _OWNER = "https://ai.stanford.edu/~jkrause/"
-_ARCHIVED = "https://web.archive.org/web/2022id_/"
+_PLACES = {
+    place: (f"{_OWNER}{place}/", f"https://web.archive.org/web/2022id_/{_OWNER}{place}/")
+    for place in ("car196", "cars")
+}
 
 
-def _remote(name: str, place: str, sha256: str, size: int | None, unpack_to: str | None) -> RemoteFile:
-    address = f"{_OWNER}{place}/{name}"
-    return RemoteFile(name, (address, _ARCHIVED + address), size=size, sha256=sha256, unpack_to=unpack_to)
-
-
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    train, test, devkit, test_annotations = paths
+def _read(train: Path, test: Path, devkit: Path, test_annotations: Path) -> ImageSamples:
     names = dict(enumerate(read_cell(devkit / "cars_meta.mat", "class_names"), 1))
     rows: list[tuple[str, int, str]] = []
     for part, folder, path in (
@@ -35,7 +32,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
             (f"{inside}/{file}", int(label), part)
             for file, label in zip(annotations["fname"], annotations["class"])
         ]
-    return image_samples("cars", train.parent, rows, names)
+    return image_samples(train.parent, rows, names)
 
 
 CARS = DataSet(
@@ -45,7 +42,8 @@ CARS = DataSet(
     licence="non-commercial research only",
     citation="J. Krause, M. Stark, J. Deng, L. Fei-Fei. 3D object representations for fine-grained "
     "categorization. 3dRR workshop, ICCV, 2013.",
-    expected=Expected(n_classes=196, n_samples=(16_185,), parts=(("train", 8144), ("test", 8041))),
+    photographs=True,
+    counts=Counts(n_classes=196, parts={"train": (8144,), "test": (8041,)}),
     sources=(
         Source(
             kind="owner's files",
@@ -65,33 +63,30 @@ CARS = DataSet(
         ),
     ),
     files=(
-        _remote(
+        remote(
             "cars_train.tgz",
-            "car196",
-            "512b227b30e2f0a8aab9e09485786ab4479582073a144998da74d64b801fd288",
-            979_269_282,
-            "cars_train",
+            *_PLACES["car196"],
+            sha256="512b227b30e2f0a8aab9e09485786ab4479582073a144998da74d64b801fd288",
+            size=979_269_282,
+            unpack_to="cars_train",
         ),
-        _remote(
+        remote(
             "cars_test.tgz",
-            "car196",
-            "bffea656d6f425cba3c91c6d83336e4c5f86c6cffd8975b0f375d3a10da8e243",
-            977_350_468,
-            "cars_test",
+            *_PLACES["car196"],
+            sha256="bffea656d6f425cba3c91c6d83336e4c5f86c6cffd8975b0f375d3a10da8e243",
+            size=977_350_468,
+            unpack_to="cars_test",
         ),
-        _remote(
+        remote(
             "car_devkit.tgz",
-            "cars",
-            "b97deb463af7d58b6bfaa18b2a4de9829f0f79e8ce663dfa9261bf7810e9accd",
-            None,
-            "devkit",
+            *_PLACES["cars"],
+            sha256="b97deb463af7d58b6bfaa18b2a4de9829f0f79e8ce663dfa9261bf7810e9accd",
+            unpack_to="devkit",
         ),
-        _remote(
+        remote(
             "cars_test_annos_withlabels.mat",
-            "car196",
-            "790f75be8ea34eeded134cc559332baf23e30e91367e9ddca97d26ed9b895f05",
-            None,
-            None,
+            *_PLACES["car196"],
+            sha256="790f75be8ea34eeded134cc559332baf23e30e91367e9ddca97d26ed9b895f05",
         ),
     ),
     how_to_get="The owner's address (ai.stanford.edu/~jkrause) has been dead since 2023. Copies: the fast.ai "

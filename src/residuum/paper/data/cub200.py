@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.base import DataSet, Source, folder_holding, remote
 from residuum.paper.data.readers import read_lines
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _NAME = "CUB_200_2011"
 _LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
@@ -28,8 +28,7 @@ def _numbered(path: Path) -> dict[int, str]:
     return table
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    folder = paths[0]
+def _read(folder: Path) -> ImageSamples:
     files, classes, split, names = (_numbered(folder / name) for name in _LISTS)
     if not files.keys() == classes.keys() == split.keys():
         raise DataFormatError(
@@ -40,28 +39,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
     if bad or not set(split.values()) <= {"0", "1"}:
         raise DataFormatError(f"{folder}: expected class numbers, and 1 (train) or 0 (test); got {bad[:3]}.")
     rows = ((files[n], int(classes[n]), "train" if split[n] == "1" else "test") for n in sorted(files))
-    return image_samples("cub200", folder / "images", rows, names)
-
-
-def _complete(folder: Path) -> bool:
-    return (folder / "images").is_dir() and all((folder / name).is_file() for name in _LISTS)
-
-
-def _find(folder: Path) -> tuple[Path, ...] | None:
-    for candidate in (folder / _NAME, folder / _NAME / _NAME, folder):
-        if _complete(candidate):
-            return (candidate,)
-    return None
-
-
-def _find_subset(folder: Path) -> tuple[Path, ...] | None:
-    found = (path for path in sorted(folder.glob(f"{_NAME}*")) if _complete(path)) if folder.is_dir() else ()
-    first = next(iter(found), None)
-    return None if first is None else (first,)
-
-
-def _source(kind: str, layout: str, subset: bool) -> Source:
-    return Source(kind, layout, ((_NAME,),), _read, _find_subset if subset else _find)
+    return image_samples(folder / "images", rows, names)
 
 
 CUB200 = DataSet(
@@ -71,23 +49,31 @@ CUB200 = DataSet(
     licence="non-commercial research and education",
     citation="C. Wah, S. Branson, P. Welinder, P. Perona, S. Belongie. The Caltech-UCSD Birds-200-2011 "
     "dataset. CNS-TR-2011-001, Caltech, 2011.",
-    expected=Expected(n_classes=200, n_samples=(11_788,), parts=(("train", 5994), ("test", 5794))),
+    photographs=True,
+    counts=Counts(n_classes=200, parts={"train": (5994,), "test": (5794,)}),
     sources=(
-        _source(
-            "owner's folder",
-            "the folder CUB_200_2011 with images/, images.txt, image_class_labels.txt, train_test_split.txt "
-            "and classes.txt",
-            subset=False,
+        Source(
+            kind="owner's folder",
+            layout="the folder CUB_200_2011 with images/, images.txt, image_class_labels.txt, "
+            "train_test_split.txt and classes.txt",
+            names=((_NAME,),),
+            read=_read,
+            find=folder_holding(_NAME, "images", *_LISTS),
+        ),
+        Source(
+            kind="subset",
+            layout="a folder CUB_200_2011... of the same layout",
+            names=((_NAME,),),
+            read=_read,
+            find=folder_holding(f"{_NAME}*", "images", *_LISTS),
+            only_subset=True,
         ),
     ),
-    subset_sources=(_source("subset", "a folder CUB_200_2011... of the same layout", subset=True),),
     files=(
-        RemoteFile(
+        remote(
             "CUB_200_2011.tgz",
-            (
-                "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
-                "https://s3.amazonaws.com/fast-ai-imageclas/CUB_200_2011.tgz",
-            ),
+            "https://data.caltech.edu/records/65de6-vp158/files/",
+            "https://s3.amazonaws.com/fast-ai-imageclas/",
             size=1_150_585_339,
             sha256="0c685df5597a8b24909f6a7c9db6d11e008733779a671760afef78feb49bf081",
             unpack_to=_NAME,

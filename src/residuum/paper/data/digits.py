@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from residuum.paper.data.base import DataSet, Expected, Samples, Source
+from residuum.paper.data.base import DataSet, Source
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
+def _read(folder: Path) -> Samples:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return Samples("digits", bunch.images.astype(np.uint8), bunch.target.astype(np.int64))
+    return array_samples(folder, bunch.images.astype(np.uint8), bunch.target)
 
 
 DIGITS = DataSet(
@@ -22,14 +23,14 @@ DIGITS = DataSet(
     access="bundled",
     licence="CC BY 4.0 (UCI Machine Learning Repository, optical recognition of handwritten digits)",
     citation="E. Alpaydin, C. Kaynak. Optical recognition of handwritten digits. UCI, 1998.",
-    expected=Expected(n_classes=10, n_samples=(1797,), image_shapes=((8, 8),)),
+    counts=Counts(n_classes=10, n_samples=(1797,), image_shape=(8, 8)),
     sources=(
         Source(
             kind="bundled",
             layout="nothing to do: scikit-learn brings it",
-            names=(),
+            names=(("scikit-learn",),),
             read=_read,
-            find=lambda folder: (folder,),
+            find=lambda folder: folder,
         ),
     ),
 )

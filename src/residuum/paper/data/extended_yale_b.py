@@ -17,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Samples, Source, WrongSizeError
-from residuum.paper.data.common import check_aligned, column_major, whole
-from residuum.paper.data.images import box_resize
-from residuum.paper.data.readers import mat_shapes, read_mat, read_npz, read_pgm, reading
+from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.pixels import grey_images
+from residuum.paper.data.readers import mat_shapes, read_mat, read_npz, read_picture, whole
+from residuum.paper.data.samples import Counts, Samples, array_samples
 from residuum.system.archives import check_zip
+from residuum.system.npy import naming_damage
 
 Array = npt.NDArray[Any]
 
 ORIGINAL = (192, 168)
-DEFAULT = (54, 48)
 _SUBJECTS = np.array([number for number in range(1, 40) if number != 14])
 _IMAGE = re.compile(r"yaleB(\d\d)_P\d\dA[+-]\d{3}E[+-]\d\d\.pgm(\.bad)?")
 _MAX_FILE = 2**20
@@ -52,17 +52,17 @@ def _zip_members(archive: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, source.read(info)
 
 
-def _read_originals(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    path = paths[0]
-    shape = image_shape or DEFAULT
+def _read_originals(path: Path) -> Samples:
     images: dict[str, Array] = {}
-    with reading(path, "a copy of CroppedYale"):
+    with naming_damage(path, "a copy of CroppedYale"):
         for name, content in _folder_members(path) if path.is_dir() else _zip_members(path):
-            # The owner says that bad images were damaged on acquisition: what is left of one is kept.
-            image = read_pgm(content, f"{path}, {name}", pad=name.endswith(".bad"))
+            if name.endswith(".bad"):
+                # Damaged on acquisition, says the owner: what is left is kept, the rest is black.
+                content += bytes(ORIGINAL[0] * ORIGINAL[1])
+            image = read_picture(content, f"{path}, {name}")
             if image.shape != ORIGINAL:
                 raise DataFormatError(f"{path}, {name}: expected 192x168 pixels, got {image.shape}.")
-            images[name] = box_resize(image, shape)
+            images[name] = image
     if not images:
         raise DataFormatError(f"{path}: holds no image named like yaleB01/yaleB01_P00A+000E+00.pgm.")
     names = sorted(images, key=lambda name: (name[:7], name))
@@ -70,29 +70,17 @@ def _read_originals(paths: tuple[Path, ...], image_shape: tuple[int, int] | None
     bad = np.array([name.endswith(".bad") for name in names])
     notes = () if bad.any() else ("This copy lacks the 18 images marked bad: 2,414 instead of 2,432.",)
     extra = {"names": np.array(names), "bad": bad}
-    return Samples("extended_yale_b", np.stack([images[n] for n in names]), labels, extra=extra, notes=notes)
+    return array_samples(path, np.stack([images[name] for name in names]), labels, extra=extra, notes=notes)
 
 
-def _find_folder(folder: Path) -> tuple[Path, ...] | None:
-    for candidate in (folder / "CroppedYale", folder):
-        if (candidate / "yaleB01").is_dir():
-            return (candidate,)
-    return None
+def _read_prepared(path: Path) -> Samples:
+    arrays = read_npz(path, ("images", "labels"), optional=("names", "bad"))
+    return array_samples(path, arrays.pop("images"), arrays.pop("labels"), extra=arrays)
 
 
-def _read_prepared(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    arrays = read_npz(paths[0], ("images", "labels"), optional=("names", "bad"))
-    images, labels = arrays.pop("images"), arrays.pop("labels")
-    check_aligned(paths[0], images, labels)
-    samples = Samples("extended_yale_b", images, whole(paths[0], labels), extra=arrays)
-    return _of_size(paths[0], samples, image_shape)
-
-
-def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
+def _read_mat(path: Path) -> Samples:
     """Y (pixels x 64 x 38) of YaleBCrop025.mat, or fea (samples x pixels) with gnd; image(:) each."""
-    path = paths[0]
-    shapes = mat_shapes(path)
-    if "Y" in shapes:
+    if "Y" in mat_shapes(path):
         array = read_mat(path, ("Y",))["Y"]
         if array.ndim != 3 or array.shape[1:] != (64, 38):
             raise DataFormatError(f"{path}: expected Y of pixels x 64 x 38, got {array.shape}.")
@@ -105,28 +93,9 @@ def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> S
             raise DataFormatError(f"{path}: expected one label 1 to 38 in gnd per row of fea.")
     if len(columns) not in _SIDES:
         raise DataFormatError(f"{path}: {len(columns)} pixels per image; expected one of {sorted(_SIDES)}.")
-    pixels = np.rint(columns)
-    if pixels.min() < 0 or not 1 < pixels.max() <= 255:
-        raise DataFormatError(
-            f"{path}: expected grey levels 0 to 255, got {columns.min()} to {columns.max()}."
-        )
-    images = column_major(pixels.astype(np.uint8), _SIDES[len(columns)])
+    images = grey_images(path, columns, _SIDES[len(columns)])
     note = "A MATLAB copy does not say which images are marked bad."
-    samples = Samples("extended_yale_b", images, _SUBJECTS[number], notes=(note,))
-    return _of_size(path, samples, image_shape)
-
-
-def _of_size(path: Path, samples: Samples, image_shape: tuple[int, int] | None) -> Samples:
-    wanted, got = image_shape or DEFAULT, samples.image_shape
-    if got == wanted:
-        return samples
-    if got != ORIGINAL:  # shrinking twice would not give what shrinking the original gives
-        raise WrongSizeError(
-            f"{path}: holds images of {got[0]}x{got[1]}, asked for {wanted[0]}x{wanted[1]}. "
-            f"Ask for image_shape={got}, or provide the owner's images of 192x168."
-        )
-    images = np.stack([box_resize(image, wanted) for image in samples.images])
-    return Samples(samples.name, images, samples.labels, extra=samples.extra, notes=samples.notes)
+    return array_samples(path, images, _SUBJECTS[number], notes=(note,))
 
 
 EXTENDED_YALE_B = DataSet(
@@ -136,9 +105,8 @@ EXTENDED_YALE_B = DataSet(
     licence="free for research with acknowledgement; not to be included in redistributed databases",
     citation="A. Georghiades, P. Belhumeur, D. Kriegman. From few to many. IEEE TPAMI, 2001; "
     "K. C. Lee, J. Ho, D. Kriegman. Acquiring linear subspaces for face recognition. IEEE TPAMI, 2005.",
-    expected=Expected(n_classes=38, n_samples=(2432, 2414)),
-    image_shape=DEFAULT,
-    other_shapes=((48, 42), (32, 32), ORIGINAL),
+    counts=Counts(n_classes=38, n_samples=(2432, 2414)),
+    sizes=((54, 48), (48, 42), (32, 32), ORIGINAL),
     sources=(
         Source(
             kind="prepared",
@@ -151,7 +119,7 @@ EXTENDED_YALE_B = DataSet(
             layout="the folder CroppedYale with yaleB01 ... yaleB39 and their *.pgm and *.pgm.bad files",
             names=(("CroppedYale",),),
             read=_read_originals,
-            find=_find_folder,
+            find=folder_holding("CroppedYale", "yaleB01"),
         ),
         Source(
             kind="CroppedYale archive",
@@ -167,12 +135,10 @@ EXTENDED_YALE_B = DataSet(
         ),
     ),
     files=(
-        RemoteFile(
+        remote(
             "CroppedYale.zip",
-            (
-                "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip",
-                "https://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip",
-            ),
+            "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/",
+            "https://vision.ucsd.edu/extyaleb/CroppedYaleBZip/",
             unpack_to="CroppedYale",
         ),
     ),

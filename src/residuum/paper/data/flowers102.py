@@ -11,17 +11,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.common import whole
-from residuum.paper.data.photos import ImageSamples, image_samples
-from residuum.paper.data.readers import read_mat
+from residuum.paper.data.base import DataSet, Source, remote
+from residuum.paper.data.readers import read_mat, whole
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _PARTS = (("trnid", "train"), ("valid", "val"), ("tstid", "test"))
 _FROM = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/"
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    folder, label_file, split_file = paths
+def _read(folder: Path, label_file: Path, split_file: Path) -> ImageSamples:
     labels = whole(label_file, read_mat(label_file, ("labels",))["labels"].ravel())
     sets = read_mat(split_file, tuple(variable for variable, _ in _PARTS))
     parts: dict[int, str] = {}
@@ -34,7 +32,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
             parts[number] = part
     rows = ((f"image_{n:05d}.jpg", int(labels[n - 1]), parts[n]) for n in sorted(parts))
     names = {label: str(label) for label in range(1, 103)}  # the owner's files give no names
-    return image_samples("flowers102", folder, rows, names, train_parts=("train", "val"))
+    return image_samples(folder, rows, names, train_parts=("train", "val"))
 
 
 FLOWERS102 = DataSet(
@@ -44,9 +42,8 @@ FLOWERS102 = DataSet(
     licence="not stated by the owner; for research, with citation",
     citation="M.-E. Nilsback, A. Zisserman. Automated flower classification over a large number of classes. "
     "ICVGIP, 2008.",
-    expected=Expected(
-        n_classes=102, n_samples=(8189,), parts=(("train", 1020), ("val", 1020), ("test", 6149))
-    ),
+    photographs=True,
+    counts=Counts(n_classes=102, parts={"train": (1020,), "val": (1020,), "test": (6149,)}),
     sources=(
         Source(
             kind="owner's files",
@@ -60,24 +57,21 @@ FLOWERS102 = DataSet(
         ),
     ),
     files=(
-        RemoteFile(
+        remote(
             "102flowers.tgz",
-            (_FROM + "102flowers.tgz",),
+            _FROM,
             sha256="2d01ecc807db462958cfe3d92f57a8c252b4abd240eb955770201e45f783b246",
-            md5="52808999861908f626f3c1f4e79d11fa",
             unpack_to="jpg",
         ),
-        RemoteFile(
+        remote(
             "imagelabels.mat",
-            (_FROM + "imagelabels.mat",),
+            _FROM,
             sha256="4903e94206bac23bf772aadf06451916df56b58fc483a62db32a97b82656651d",
-            md5="e0620be6f572b9609742df49c70aed4d",
         ),
-        RemoteFile(
+        remote(
             "setid.mat",
-            (_FROM + "setid.mat",),
+            _FROM,
             sha256="46b8678f91fd95d3c8f4feab80d271a6c834a1dd896fe29fd3e6ad9ce5c8dccd",
-            md5="a5357ecc9cb78c4bef273ce3793fc85c",
         ),
     ),
 )

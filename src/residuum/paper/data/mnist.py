@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Samples, Source, joined
-from residuum.paper.data.common import check_aligned, prepared_split, whole
+from residuum.paper.data.base import DataSet, Source, prepared_split, remote
 from residuum.paper.data.readers import read_arff, read_idx
+from residuum.paper.data.samples import Counts, Samples, array_samples, split_samples
 
 _MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -17,58 +17,28 @@ _MIRRORS = (
 )
 
 
-def _remote(name: str, size: int, sha256: str, md5: str) -> RemoteFile:
-    return RemoteFile(name, tuple(mirror + name for mirror in _MIRRORS), size=size, sha256=sha256, md5=md5)
-
-
-_FILES = (
-    _remote(
-        "train-images-idx3-ubyte.gz",
-        9912422,
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    ),
-    _remote(
-        "train-labels-idx1-ubyte.gz",
-        28881,
-        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-        "d53e105ee54ea40749a09fcbcd1e9432",
-    ),
-    _remote(
-        "t10k-images-idx3-ubyte.gz",
-        1648877,
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-        "9fb629c4189551a2d022fa330f9573f3",
-    ),
-    _remote(
-        "t10k-labels-idx1-ubyte.gz",
-        4542,
-        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-        "ec29112dd5afa0611ce80d1b7f02629c",
-    ),
-)
-
-_OPENML = RemoteFile(
+_SHA256 = {
+    "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+_OPENML = remote(
     "mnist_784.arff",
-    (
-        "https://www.openml.org/data/v1/download/52667/mnist_784.arff",
-        "https://www.openml.org/data/download/52667/mnist_784.arff",
-    ),
+    "https://www.openml.org/data/v1/download/52667/",
+    "https://www.openml.org/data/download/52667/",
     md5="0298d579eb1b86163de7723944c7e495",
 )
 
 
-def _read_idx(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
+def _read_idx(*paths: Path) -> Samples:
     x_train, y_train, x_test, y_test = (read_idx(path) for path in paths)
-    check_aligned(paths[0], x_train, y_train)
-    check_aligned(paths[2], x_test, y_test)
-    return joined("mnist", (x_train, y_train), (x_test, y_test))
+    return split_samples(paths[0].parent, (x_train, y_train), (x_test, y_test))
 
 
-def _read_openml(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    values, classes = read_arff(paths[0], 784, max_rows=70_000, dtype=np.uint8)
-    images, labels = values.reshape(-1, 28, 28), whole(paths[0], classes)
-    return Samples("mnist", images, labels, n_train=60_000)
+def _read_openml(path: Path) -> Samples:
+    values, classes = read_arff(path, 784, max_rows=70_000, dtype=np.uint8)
+    return array_samples(path, values.reshape(-1, 28, 28), classes, n_train=60_000)
 
 
 def _spellings(stem: str, kind: str) -> tuple[str, ...]:
@@ -82,13 +52,14 @@ MNIST = DataSet(
     licence="commonly stated as CC BY-SA 3.0 (Y. LeCun, C. Cortes); check before you redistribute",
     citation="Y. LeCun, L. Bottou, Y. Bengio, P. Haffner. Gradient-based learning applied to document "
     "recognition. Proc. IEEE, 1998.",
-    expected=Expected(
+    counts=Counts(
         n_classes=10,
-        n_train=(60_000,),
-        n_test=(10_000,),
-        image_shapes=((28, 28),),
-        train_counts=(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
-        test_counts=(980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+        parts={"train": (60_000,), "test": (10_000,)},
+        per_class={
+            "train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
+            "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+        },
+        image_shape=(28, 28),
     ),
     sources=(
         prepared_split("mnist"),
@@ -111,6 +82,6 @@ MNIST = DataSet(
             read=_read_openml,
         ),
     ),
-    files=_FILES,
+    files=tuple(remote(name, *_MIRRORS, sha256=digest) for name, digest in _SHA256.items()),
     fallbacks=((_OPENML,),),
 )

@@ -9,15 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Source
-from residuum.paper.data.photos import ImageSamples, image_samples
+from residuum.paper.data.base import DataSet, Source, remote
 from residuum.paper.data.readers import read_lines
+from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _FROM = "http://vision.stanford.edu/Datasets/"
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> ImageSamples:
-    images, splits = paths
+def _read(images: Path, splits: Path) -> ImageSamples:
     actions = sorted(path.name.removesuffix("_train.txt") for path in splits.glob("*_train.txt"))
     if not actions:
         raise DataFormatError(f"{splits}: holds no list named like applauding_train.txt.")
@@ -28,7 +27,7 @@ def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Image
         for part in ("train", "test")
         for file in read_lines(splits / f"{action}_{part}.txt", max_rows=10_000)
     ]
-    return image_samples("stanford40", images, rows, names)
+    return image_samples(images, rows, names)
 
 
 STANFORD40 = DataSet(
@@ -38,7 +37,8 @@ STANFORD40 = DataSet(
     licence="not stated by the owner; for research, with citation",
     citation="B. Yao, X. Jiang, A. Khosla, A. L. Lin, L. Guibas, L. Fei-Fei. Human action recognition by "
     "learning bases of action attributes and parts. ICCV, 2011.",
-    expected=Expected(n_classes=40, n_samples=(9532,), parts=(("train", 4000), ("test", 5532))),
+    photographs=True,
+    counts=Counts(n_classes=40, parts={"train": (4000,), "test": (5532,)}),
     sources=(
         Source(
             kind="owner's folders",
@@ -52,11 +52,7 @@ STANFORD40 = DataSet(
         ),
     ),
     files=(
-        RemoteFile(
-            "Stanford40_JPEGImages.zip", (_FROM + "Stanford40_JPEGImages.zip",), unpack_to="JPEGImages"
-        ),
-        RemoteFile(
-            "Stanford40_ImageSplits.zip", (_FROM + "Stanford40_ImageSplits.zip",), unpack_to="ImageSplits"
-        ),
+        remote("Stanford40_JPEGImages.zip", _FROM, unpack_to="JPEGImages"),
+        remote("Stanford40_ImageSplits.zip", _FROM, unpack_to="ImageSplits"),
     ),
 )

@@ -14,16 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Expected, RemoteFile, Samples, Source, joined
-from residuum.paper.data.common import prepared_split, to_unit_range, whole
-from residuum.paper.data.readers import mat_shapes, read_arff, read_libsvm, read_mat, read_table
+from residuum.paper.data.base import DataSet, Source, prepared_split, remote
+from residuum.paper.data.pixels import to_unit_range
+from residuum.paper.data.readers import mat_shapes, read_arff, read_libsvm, read_mat, read_table, whole
+from residuum.paper.data.samples import Counts, Samples, array_samples, split_samples
 
 Array = npt.NDArray[Any]
 
 N_TRAIN, N_TEST, SIDE = 7291, 2007, 16
 N_ALL = N_TRAIN + N_TEST
-_TRAIN_COUNTS = (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644)
-_TEST_COUNTS = (359, 264, 198, 166, 200, 160, 170, 147, 166, 177)
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _ESL = (
@@ -47,20 +46,20 @@ def _part(path: Path, values: Array, labels: Array) -> tuple[Array, Array]:
     return to_unit_range(path, values).reshape(-1, SIDE, SIDE), _digits(path, labels)
 
 
-def _read_libsvm(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    train, test = (
-        _part(path, *read_libsvm(path, SIDE * SIDE, max_rows=rows))
-        for path, rows in zip(paths, (N_TRAIN, N_TEST))
+def _read_libsvm(train: Path, test: Path) -> Samples:
+    return split_samples(
+        train.parent,
+        _part(train, *read_libsvm(train, SIDE * SIDE, max_rows=N_TRAIN)),
+        _part(test, *read_libsvm(test, SIDE * SIDE, max_rows=N_TEST)),
     )
-    return joined("usps", train, test)
 
 
-def _read_esl(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    tables = [
-        read_table(path, 1 + SIDE * SIDE, max_rows=rows) for path, rows in zip(paths, (N_TRAIN, N_TEST))
-    ]
-    train, test = (_part(path, table[:, 1:], table[:, 0]) for path, table in zip(paths, tables))
-    return joined("usps", train, test)
+def _read_esl(train: Path, test: Path) -> Samples:
+    first = read_table(train, 1 + SIDE * SIDE, max_rows=N_TRAIN)
+    second = read_table(test, 1 + SIDE * SIDE, max_rows=N_TEST)
+    return split_samples(
+        train.parent, _part(train, first[:, 1:], first[:, 0]), _part(test, second[:, 1:], second[:, 0])
+    )
 
 
 def _merged(path: Path, values: Array, labels: Array) -> Samples:
@@ -71,7 +70,7 @@ def _merged(path: Path, values: Array, labels: Array) -> Samples:
             f"{labels.size} labels. Collections such as usps_all and usps_resampled are different data sets."
         )
     images, digits = _part(path, values, labels.ravel())
-    return Samples("usps", _upright(images, digits), digits, n_train=N_TRAIN)
+    return array_samples(path, _upright(images, digits), digits, n_train=N_TRAIN)
 
 
 def _upright(images: Array, digits: Array) -> Array:
@@ -81,19 +80,19 @@ def _upright(images: Array, digits: Array) -> Array:
     return images if stands else np.ascontiguousarray(images.transpose(0, 2, 1))
 
 
-def _read_mat(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    shapes = mat_shapes(paths[0])
+def _read_mat(path: Path) -> Samples:
+    shapes = mat_shapes(path)
     if "fea" not in shapes or "gnd" not in shapes:
         raise DataFormatError(
-            f"{paths[0]}: expected the variables fea ({N_ALL} x {SIDE * SIDE}) and gnd, got "
+            f"{path}: expected the variables fea ({N_ALL} x {SIDE * SIDE}) and gnd, got "
             f"{', '.join(f'{name} {shape}' for name, shape in sorted(shapes.items())[:8]) or 'none'}."
         )
-    arrays = read_mat(paths[0], ("fea", "gnd"))
-    return _merged(paths[0], arrays["fea"], arrays["gnd"])
+    arrays = read_mat(path, ("fea", "gnd"))
+    return _merged(path, arrays["fea"], arrays["gnd"])
 
 
-def _read_openml(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Samples:
-    return _merged(paths[0], *read_arff(paths[0], SIDE * SIDE, max_rows=N_ALL))
+def _read_openml(path: Path) -> Samples:
+    return _merged(path, *read_arff(path, SIDE * SIDE, max_rows=N_ALL))
 
 
 USPS = DataSet(
@@ -102,13 +101,14 @@ USPS = DataSet(
     access="open",
     licence="unspecified; commonly used for research",
     citation="J. J. Hull. A database for handwritten text recognition research. IEEE TPAMI, 1994.",
-    expected=Expected(
+    counts=Counts(
         n_classes=10,
-        n_train=(N_TRAIN,),
-        n_test=(N_TEST,),
-        image_shapes=((SIDE, SIDE),),
-        train_counts=_TRAIN_COUNTS,
-        test_counts=_TEST_COUNTS,
+        parts={"train": (N_TRAIN,), "test": (N_TEST,)},
+        per_class={
+            "train": (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644),
+            "test": (359, 264, 198, 166, 200, 160, 170, 147, 166, 177),
+        },
+        image_shape=(SIDE, SIDE),
     ),
     sources=(
         prepared_split("usps"),
@@ -138,12 +138,8 @@ USPS = DataSet(
         ),
     ),
     files=(
-        RemoteFile("usps.bz2", (_LIBSVM + "usps.bz2",), md5="ec16c51db3855ca6c91edd34d0e9b197"),
-        RemoteFile("usps.t.bz2", (_LIBSVM + "usps.t.bz2",), md5="8ea070ee2aca1ac39742fdd1ef5ed118"),
+        remote("usps.bz2", _LIBSVM, md5="ec16c51db3855ca6c91edd34d0e9b197"),
+        remote("usps.t.bz2", _LIBSVM, md5="8ea070ee2aca1ac39742fdd1ef5ed118"),
     ),
-    fallbacks=(
-        tuple(
-            RemoteFile(name, tuple(site + name for site in _ESL)) for name in ("zip.train.gz", "zip.test.gz")
-        ),
-    ),
+    fallbacks=((remote("zip.train.gz", *_ESL), remote("zip.test.gz", *_ESL)),),
 )

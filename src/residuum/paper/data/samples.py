@@ -1,0 +1,364 @@
+"""What loading a data set gives: labelled samples with the owner's parts, as pixels or as image files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.errors import DataError, DataFormatError, UsageError
+from residuum.paper.data.pixels import box_resize
+from residuum.paper.data.readers import whole
+
+Array = npt.NDArray[Any]
+Labels = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts that a correct copy has; where several numbers are allowed, each occurs in the field."""
+
+    n_classes: int
+    n_samples: tuple[int, ...] | None = None
+    parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # samples in each of the owner's parts
+    per_class: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # of a part, in order of the labels
+    image_shape: Shape | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSamples:
+    """What both kinds of loaded data sets have in common: labels, the owner's parts and their origin."""
+
+    labels: Labels
+    parts: npt.NDArray[np.str_]
+    train_parts: tuple[str, ...] = ("train",)
+    name: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_classes(self) -> int:
+        """Number of distinct labels."""
+        return len(np.unique(self.labels))
+
+    @property
+    def image_shape(self) -> Shape | None:
+        """Height and width of every image; None for photographs, which differ in size."""
+        return None
+
+    @property
+    def is_train(self) -> Mask:
+        """Which samples train."""
+        if not self.parts.size or not all(self.parts):
+            raise DataError(
+                f"The data set '{self.name}' has no official split into training and test part. "
+                "Draw one with random_split(n_per_class)."
+            )
+        return np.isin(self.parts, self.train_parts)
+
+    @property
+    def n_train(self) -> int | None:
+        """Number of training samples; None when the data set has no official split."""
+        return int(self.is_train.sum()) if all(self.parts) else None
+
+    @property
+    def y_train(self) -> Labels:
+        """Labels of the training samples."""
+        return self.labels[self.is_train]
+
+    @property
+    def y_test(self) -> Labels:
+        """Labels of the test samples."""
+        return self.labels[~self.is_train]
+
+    def with_train_parts(self, train_parts: Sequence[str]) -> Self:
+        """The same samples with other parts for training.
+
+        Parameters
+        ----------
+        train_parts : sequence of {"train", "val", "test"}
+            Parts that train, of those that the data set has. All others test.
+
+        Returns
+        -------
+        Samples or ImageSamples
+        """
+        known = sorted(set(self.parts.tolist()) - {""})
+        wanted = (train_parts,) if isinstance(train_parts, str) else tuple(train_parts)
+        if not wanted or not set(wanted) < set(known):
+            raise UsageError(
+                f"The 'train_parts' parameter must name some, not all, of the parts of '{self.name}': "
+                f"{', '.join(known) or 'it has none'}. Got {train_parts!r} instead."
+            )
+        return dataclasses.replace(self, train_parts=wanted)
+
+    def random_split(self, n_per_class: int, *, random_state: int = 0) -> Self:
+        """The same samples with `n_per_class` random ones of each class for training, the others for testing.
+
+        Parameters
+        ----------
+        n_per_class : int
+            Training samples per class; every class must have more.
+        random_state : int, default=0
+            Which ones.
+
+        Returns
+        -------
+        Samples or ImageSamples
+        """
+        labels, counts = np.unique(self.labels, return_counts=True)
+        if not 1 <= n_per_class < counts.min():
+            raise UsageError(
+                f"The 'n_per_class' parameter must be from 1 to {counts.min() - 1}, less than the smallest "
+                f"class of '{self.name}' has. Got {n_per_class!r} instead."
+            )
+        random = np.random.default_rng(random_state)
+        parts = np.full(len(self.labels), "test", dtype="U5")
+        for label in labels:
+            members = np.flatnonzero(self.labels == label)
+            parts[random.permutation(members)[:n_per_class]] = "train"
+        return dataclasses.replace(self, parts=parts, train_parts=("train",))
+
+    def checked(self, counts: Counts, *, subset: bool = False) -> Self:
+        """The same samples, or DataFormatError unless every count is as declared."""
+        problems = self._problems(counts)
+        if problems:
+            raise DataFormatError(
+                f"{self.name} ({self.source}) is not the expected data set: {'; '.join(problems)}. "
+                "The copy may be incomplete, or a different set of the same name."
+            )
+        return self
+
+    def _problems(self, counts: Counts) -> list[str]:
+        found: list[tuple[str, Any, Sequence[Any] | None]] = [
+            ("samples", len(self.labels), counts.n_samples),
+            ("classes", self.n_classes, (counts.n_classes,)),
+            ("image size", self.image_shape, counts.image_shape and (counts.image_shape,)),
+        ]
+        for part, allowed in counts.parts.items():
+            found.append((f"samples of the part '{part}'", int((self.parts == part).sum()), allowed))
+        for part, per_class in counts.per_class.items():
+            got = np.unique(self.labels[self.parts == part], return_counts=True)[1]
+            found.append((f"samples per class of the part '{part}'", tuple(got.tolist()), (per_class,)))
+        return [
+            f"{what}: expected {' or '.join(map(str, allowed))}, got {got}"
+            for what, got, allowed in found
+            if allowed is not None and got not in allowed
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples(LabelledSamples):
+    """A loaded data set of images in one size.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    images : ndarray of shape (n_samples, height, width)
+        All images; where there is an official split, the training part comes first.
+    labels : ndarray of int64, shape (n_samples,)
+        Class of each image.
+    parts : ndarray of str, shape (n_samples,)
+        The owner's part that each image belongs to: "train" or "test"; "" where there is no official split.
+    train_parts : tuple of str
+        Parts that train; all others test.
+    source : str
+        Which kind of copy was read, and its path.
+    extra : dict of str to ndarray
+        Further fields with one entry per image, such as `names` and `bad`.
+    notes : tuple of str
+        What a reader of results should know about this copy.
+    """
+
+    images: Array
+    extra: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def image_shape(self) -> Shape:
+        """Height and width of every image."""
+        return (int(self.images.shape[1]), int(self.images.shape[2]))
+
+    @property
+    def x_train(self) -> Array:
+        """Images of the training part."""
+        return self.images[self.is_train]
+
+    @property
+    def x_test(self) -> Array:
+        """Images of the test part."""
+        return self.images[~self.is_train]
+
+    def of_size(self, shape: Shape, *, original: Shape) -> Samples:
+        """The same images in the size `shape`; only images of the owner's size are shrunk."""
+        got = self.image_shape
+        if got == shape:
+            return self
+        if got != original:  # shrinking twice would not give what shrinking the original gives
+            raise DataFormatError(
+                f"{self.source}: holds images of {got[0]}x{got[1]}, asked for {shape[0]}x{shape[1]}. "
+                f"Ask for image_shape={got}, or provide the owner's images of {original[0]}x{original[1]}."
+            )
+        return dataclasses.replace(self, images=np.stack([box_resize(image, shape) for image in self.images]))
+
+    def _problems(self, counts: Counts) -> list[str]:
+        problems = super()._problems(counts)
+        for key, values in self.extra.items():
+            if len(values) != len(self.labels):
+                problems.append(f"entries of '{key}': expected {len(self.labels)}, got {len(values)}")
+        if self.images.dtype.kind == "f" and not np.isfinite(self.images).all():
+            problems.append("pixel values: expected finite numbers, got NaN or infinity")
+        return problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSamples(LabelledSamples):
+    """A loaded data set of photographs: paths, never pixels.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    paths : tuple of pathlib.Path
+        The image files, in the owner's order; `BowSift` and `CNNFeatures` take them as they are.
+    labels : ndarray of int64, shape (n_samples,)
+        Class of each image, numbered from 1 as by the owner.
+    parts : ndarray of str, shape (n_samples,)
+        The owner's part that each image belongs to: "train", "val" or "test"; "" where there is no split.
+    class_names : dict of int to str
+        Name of each class.
+    train_parts : tuple of str
+        Parts that train; all others test.
+    source : str
+        Which kind of copy was read, and its path.
+    notes : tuple of str
+        What a reader of results should know about this copy.
+    """
+
+    paths: tuple[Path, ...]
+    class_names: dict[int, str]
+
+    @property
+    def train_paths(self) -> list[Path]:
+        """Training images."""
+        return [path for path, train in zip(self.paths, self.is_train) if train]
+
+    @property
+    def test_paths(self) -> list[Path]:
+        """Test images."""
+        return [path for path, train in zip(self.paths, self.is_train) if not train]
+
+    def checked(self, counts: Counts, *, subset: bool = False) -> ImageSamples:
+        """The same images, or DataFormatError unless files and counts are as declared.
+
+        Of a subset, images that are missing are left out, and counts are not compared.
+        """
+        there = _present(self.paths)
+        if subset:
+            return self._cut_down(there)
+        missing = [str(path) for path, present in zip(self.paths, there) if not present]
+        if missing:
+            raise DataFormatError(
+                f"{self.name} ({self.source}): {len(missing)} of {len(self.paths)} images are missing, such "
+                f"as {', '.join(missing[:3])}. Get the copy again; or say subset=True to use what is there."
+            )
+        try:
+            return super().checked(counts)
+        except DataFormatError as error:
+            raise DataFormatError(f"{error} Say subset=True if it is meant to be a part.") from None
+
+    def _cut_down(self, there: Mask) -> ImageSamples:
+        if not there.any():
+            raise DataFormatError(f"{self.name} ({self.source}): none of the listed images is there.")
+        labels = self.labels[there]
+        kept = set(labels.tolist())
+        note = f"A subset: {len(labels)} images of {len(kept)} classes."
+        return dataclasses.replace(
+            self,
+            paths=tuple(path for path, present in zip(self.paths, there) if present),
+            labels=labels,
+            parts=self.parts[there],
+            class_names={label: name for label, name in self.class_names.items() if label in kept},
+            notes=(*self.notes, note),
+        )
+
+
+def _present(paths: Sequence[Path]) -> Mask:
+    # One listing per folder: asking for ten thousand files one by one takes seconds on a network drive.
+    listed: dict[Path, set[str]] = {}
+    for parent in {path.parent for path in paths}:
+        try:
+            listed[parent] = set(os.listdir(parent))  # noqa: PTH208
+        except OSError:
+            listed[parent] = set()
+    return np.array([path.name in listed[path.parent] for path in paths], dtype=bool)
+
+
+def array_samples(
+    path: Path, images: Array, labels: Array, *, n_train: int | None = None, **rest: Any
+) -> Samples:
+    """Samples of images (n, height, width) with n labels; the first `n_train` are the training part."""
+    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+        raise DataFormatError(
+            f"{path}: expected images (n, height, width) and n labels, got {images.shape} and {labels.shape}."
+        )
+    n = len(labels)
+    parts = (
+        np.full(n, "", dtype="U5") if n_train is None else np.where(np.arange(n) < n_train, "train", "test")
+    )
+    return Samples(images=images, labels=whole(path, labels), parts=parts, **rest)
+
+
+def split_samples(path: Path, train: tuple[Array, Array], test: tuple[Array, Array], **rest: Any) -> Samples:
+    """Samples of an official training and an official test part, each (images, labels)."""
+    first, second = array_samples(path, *train), array_samples(path, *test)
+    if first.image_shape != second.image_shape:
+        raise DataFormatError(
+            f"{path}: training images of {first.image_shape} and test images of {second.image_shape}."
+        )
+    return array_samples(
+        path,
+        np.concatenate([first.images, second.images]),
+        np.concatenate([first.labels, second.labels]),
+        n_train=len(first.labels),
+        **rest,
+    )
+
+
+def image_samples(
+    folder: Path, rows: Iterable[tuple[str, int, str]], class_names: dict[int, str], **rest: Any
+) -> ImageSamples:
+    """Samples from (path within `folder`, label, part) rows; a path that leads outside is refused."""
+    paths, labels, parts = [], [], []
+    for file, label, part in rows:
+        relative = PurePosixPath(file)
+        if relative.is_absolute() or ".." in relative.parts or "\\" in file or "\0" in file:
+            raise DataFormatError(f"{folder}: the list of images names {file!r}, which leads outside.")
+        if label not in class_names:
+            raise DataFormatError(
+                f"{folder}: {file} has the class {label}; expected 1 to {max(class_names, default=0)}."
+            )
+        paths.append(folder / relative)
+        labels.append(label)
+        parts.append(part)
+    if not paths:
+        raise DataFormatError(f"{folder}: lists no image.")
+    if len(set(paths)) != len(paths):
+        raise DataFormatError(f"{folder}: an image is listed twice.")
+    return ImageSamples(
+        paths=tuple(paths),
+        labels=np.array(labels, dtype=np.int64),
+        parts=np.array(parts, dtype="U5"),
+        class_names=class_names,
+        **rest,
+    )
