@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from residuum import CRC, EigenfacePCA
 from residuum.cli.main import main
-from residuum.models import METHODS
+from residuum.estimators import METHODS
 from residuum.models.file import open_model
 
 
