@@ -8,7 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from residuum.errors import DataError, NotConvergedError, UsageError
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
+    from residuum.system.progress import Report
 
 
 def say_notes(data: OwnData, *, before: OwnData | None = None) -> None:
@@ -52,11 +53,21 @@ def require_convergence(unconverged: list[str]) -> None:
 
 @contextmanager
 def image_progress(name: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for the images of a folder: call what is yielded with the numbers done and in all."""
+    """A progress bar for the images of a folder: call what is yielded with the numbers done and in all.
+
+    The bar is made by the first call, because a table has no images and the library of the bar loads slowly.
+    """
     from residuum.system.progress import progress_bars
 
-    with progress_bars() as report:
-        yield lambda done, total: report(name, done, total)
+    with ExitStack() as stack:
+        bars: list[Report] = []
+
+        def show(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(progress_bars()))
+            bars[0](name, done, total)
+
+        yield show
 
 
 def check_target(path: Path, *inputs: Path | None, option: str = "--out") -> Path:

@@ -244,7 +244,7 @@ class FoldPCA(EigenfacePCA):
             super().fit(X)
         except ValueError:
             every = EigenfacePCA(center=self.center, normalize=self.normalize).fit(X)
-            vars(self).update(vars(every), n_components=self.n_components)
+            self.__dict__.update(vars(every), n_components=self.n_components)
         return self
 
 
