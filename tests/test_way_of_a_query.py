@@ -12,8 +12,8 @@ from residuum.cli.main import main
 
 MOST_MODULES = 18
 MOST_MODULES_IN_ALL = 27
-# Opening a model file and reading a table are tasks of their own. A reader who looks for the argmin calls them
-# without following them inside, so what they call counts only towards the second number.
+# Opening a model file and reading a table are tasks of their own. A reader who looks for the argmin need not
+# follow them inside, so what they call counts only towards the second number.
 DOORS = {("residuum.models.file", "open_model"), ("residuum.inputs.reading", "read_data")}
 
 
