@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from residuum import CRC, EigenfacePCA
+from residuum import CRC, NRC, EigenfacePCA
 from residuum.cli.main import main
-from residuum.models import METHODS
+from residuum.estimators import METHODS
 from residuum.models.file import open_model
 
 
@@ -197,6 +197,23 @@ def test_selection_and_settings(run, tables, tmp_path):
     assert open_model(out).estimator[-1].get_params()["neg_weight"] == np.inf
 
 
+def test_confidence_is_reported_with_the_classifier_it_surrounds(run, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    where = ("fit", tables / "wine.csv", "--method", "NrC", "--out", out, "--json")
+    summary = json.loads(run(*where, "--reject-threshold", "0.1", "--reject-by", "concentration")[1])
+    assert (summary["method"], summary["steps"]) == ("NRC", ["MinMaxScaler", "NRC"])
+    confidence = {"probability": False, "reject_threshold": 0.1, "reject_by": "concentration"}
+    assert confidence.items() <= summary["parameters"].items()
+    assert NRC().get_params().items() <= summary["parameters"].items()
+    assert open_model(out).about["method"] == "NRC"
+    assert open_model(out).estimator[-1].temperature_ is None
+    summary = json.loads(run(*where, "--probability", "--select", "cv")[1])
+    assert summary["method"] == "NRC"
+    assert summary["parameters"]["probability"] is True
+    assert summary["selection"]["parameters"].items() <= summary["parameters"].items()
+    assert open_model(out).estimator[-1].temperature_ > 0
+
+
 @pytest.mark.parametrize("directions", [4, 12])
 def test_selection_fits_the_steps_in_every_fold(run, tables, tmp_path, directions):
     code, told, _ = run(
@@ -314,6 +331,7 @@ def test_selection_where_a_fold_has_fewer_directions_than_all(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
+        (["--method", "magic"], 2, "--method must be one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got"),
         (["--set", "l3=1"], 2, "SoftNRC has l2, n_jobs, neg_weight, rule, tol"),
         (["--set", "l2"], 2, "must look like l2=VALUE"),
         (["--set", "l2=-1"], 2, "The 'l2' parameter of SoftNRC"),
@@ -455,21 +473,45 @@ def test_groups_stay_together(run, tmp_path):
     assert len(open_model(out).about["samples"]) == 15 * len(trained) == 105
 
 
-def test_an_interrupted_fit_leaves_nothing(tmp_path):
-    X = np.random.default_rng(0).normal(size=(2000, 100))
-    data, out = tmp_path / "big.csv", tmp_path / "m.residuum"
-    np.savetxt(data, np.column_stack([X, np.arange(2000) % 20]), fmt="%.3f", delimiter=",")
-    args = [sys.executable, "-m", "residuum", "fit", data, "--method", "src", "--select", "cv", "--out", out]
-    job = subprocess.Popen(args, stderr=subprocess.PIPE)
-    assert b"big.csv" in job.stderr.readline()  # the data are read, the fit begins
-    time.sleep(1)
-    assert job.poll() is None
+SOLVE_UNTIL_INTERRUPTED = """
+import sys
+from residuum import SRC
+from residuum.cli.main import main
+answer = SRC.answer
+def answer_again_and_again(classifier, X):
+    print("solving", file=sys.stderr, flush=True)
+    while True:
+        answer(classifier, X)
+SRC.answer = answer_again_and_again
+sys.exit(main())
+"""
+
+
+def test_an_interrupted_fit_leaves_nothing(tables, tmp_path):
+    args = ["fit", tables / "wine.csv", "--method", "src", "--test-size", "0.5", "--out", tmp_path / "m"]
+    job = subprocess.Popen([sys.executable, "-c", SOLVE_UNTIL_INTERRUPTED, *args], stderr=subprocess.PIPE)
+    while job.stderr.readline() != b"solving\n":
+        assert job.poll() is None
     job.send_signal(signal.SIGINT)
-    _, told = job.communicate(timeout=60)
-    # Seen both ways: Python sometimes ends by the signal itself after all; shells say 130 to either.
+    _, told = job.communicate()
+    # Both happen: Python sometimes ends by the signal itself, and shells report either as 130.
     assert job.returncode in (130, -signal.SIGINT), told
     assert told.splitlines()[-1] == b"Interrupted."
-    assert [entry.name for entry in tmp_path.iterdir()] == ["big.csv"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_the_model_is_written_leaves_nothing(run, tables, tmp_path, monkeypatch):
+    written = []
+
+    def interrupted(source, *_args, **_kwargs):
+        written.append(Path(source).is_file())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    code, _, told = run("fit", tables / "wine.csv", "--out", tmp_path / "m.residuum")
+    assert (code, told.splitlines()[-1]) == (130, "Interrupted.")
+    assert written == [True]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["fit", "fit --test", "predict model", "predict data", "explain", "link"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli import own_data as own
+from residuum.cli import options as own
 from residuum.cli.comparison_data import Plan, fingerprint, own_samples, refuse_without_data
 from residuum.errors import InterruptedRunError, NotConvergedError
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli import own_data as own
+from residuum.cli import options as own
+from residuum.cli import output
 from residuum.errors import DataFormatError, UsageError
 
 if TYPE_CHECKING:
@@ -48,17 +49,17 @@ def refuse_without_data(options: dict[str, Any]) -> None:
 
 def own_samples(path: Path, plan: Plan, options: dict[str, Any]) -> tuple[Data, Plan]:
     """Samples of a file or folder with their trials, and the plan with what the data decided."""
-    from residuum.cli.fit import chosen_scale
     from residuum.experiments.comparison import Data
+    from residuum.models.preparing import chosen_scale
 
     arguments = _arguments(path, options)
     test_size = options["test_size"]
     if plan.train_per_class is not None and test_size is not None:
         raise UsageError("--train-per-class and --test-size both say how to split: leave one out.")
-    found = own.read_with_test(path, options, own.reading(options))
+    found = own.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
-    with own.told_warnings():
+    with output.report_warnings():
         found = _featured(found, options)
     assert found.features is not None
     assert found.labels is not None
@@ -96,8 +97,8 @@ def _arguments(path: Path, options: dict[str, Any]) -> str:
 
 def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
     """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
-    from residuum.cli.fit import as_pixels, built_extractor
     from residuum.inputs.image_features import fit_extractor, with_features
+    from residuum.models.preparing import as_pixels, built_extractor
 
     name = options["extractor"]
     if data.kind != "images":
@@ -113,9 +114,9 @@ def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
         fit_extractor(
             extractor, [p for p, part in zip(data.paths, data.split, strict=True) if part == "train"]
         )
-    with own.image_progress(name) as progress:
+    with output.image_progress(name) as progress:
         found = with_features(data, extractor, progress=progress)
-    own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
+    output.say_notes(found, before=data)
     return found
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli import own_data as own
+from residuum.cli.options import json_option, n_jobs_option, reading_arguments, reading_options
+from residuum.cli.output import (
+    image_progress,
+    json_text,
+    report_warnings,
+    require_convergence,
+    say_notes,
+)
 from residuum.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,10 +28,10 @@ _SHOWN = 10
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
-@own.reading_options
+@reading_options
 @click.option("--split", metavar="COLUMN", help="Column that says train or test: only test is used.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
-@click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
+@json_option
+@n_jobs_option
 def evaluate(
     model: Path, data: Path, split: str | None, as_json: bool, n_jobs: int | None, **options: Any
 ) -> None:
@@ -39,21 +46,21 @@ def evaluate(
     from residuum.models.file import open_model
     from residuum.system.machine import limit_threads
 
-    keywords = own.reading(options)
+    reading = reading_arguments(options)
     saved = open_model(model)
-    with limit_threads(n_jobs), own.told_warnings() as missed, own.image_progress(data.name) as progress:
-        queries, estimator = open_queries(saved, data, progress=progress, split=split, **keywords)
+    with limit_threads(n_jobs), report_warnings() as unconverged, image_progress(data.name) as progress:
+        queries, estimator = open_queries(saved, data, progress=progress, split=split, **reading)
         if queries.labels is None:
             raise UsageError(f"{data} has no labels to compare with. Name them with --label, or use predict.")
         if queries.split is not None and (queries.split == "test").any():
             queries = queries.rows(queries.split == "test").noted("only the test samples are used")
         found = figures(answer(estimator, queries.features), queries.labels)
-    own.say_notes(queries)
+    say_notes(queries)
     if as_json:
-        click.echo(own.as_json({"model": str(model), "data": str(data), **found}))
+        click.echo(json_text({"model": str(model), "data": str(data), **found}))
     else:
         _show(found)
-    own.demand_convergence(missed)
+    require_convergence(unconverged)
 
 
 def _show(found: dict[str, Any]) -> None:

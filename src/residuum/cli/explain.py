@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from residuum.cli import own_data as own
+from residuum.cli.options import reading_arguments, reading_options
+from residuum.cli.output import (
+    check_target,
+    image_progress,
+    json_text,
+    report_warnings,
+    require_convergence,
+    say_notes,
+    write_output,
+)
 
 
 @click.command()
@@ -25,7 +33,7 @@ from residuum.cli import own_data as own
     show_default=True,
     help="Training samples to list, largest coefficients first.",
 )
-@own.reading_options
+@reading_options
 def explain(
     model: Path, data: Path, row: str, page: Path | None, as_json: bool, atoms: int, **options: Any
 ) -> None:
@@ -37,17 +45,17 @@ def explain(
     """
     target = None
     if page is not None:
-        target = own.check_target(page, model, data, options["labels"], option="--html")
+        target = check_target(page, model, data, options["labels"], option="--html")
 
     from residuum.explain.rows import explain_row, find_row
     from residuum.models import open_queries
     from residuum.models.file import open_model
 
-    keywords = own.reading(options)
+    reading = reading_arguments(options)
     saved = open_model(model)
-    with own.told_warnings(), own.image_progress(data.name) as progress:
-        queries, estimator = open_queries(saved, data, progress=progress, **keywords)
-    own.say_notes(queries)
+    with report_warnings(), image_progress(data.name) as progress:
+        queries, estimator = open_queries(saved, data, progress=progress, **reading)
+    say_notes(queries)
     index = find_row(queries, row)
     found = explain_row(saved, estimator, queries, index, max_atoms=atoms)
     name = str(queries.names[index])
@@ -60,11 +68,11 @@ def explain(
     content = found.explanation.to_dict()
     if as_json:
         about = {"model": str(model), "data": str(data), "row": index, "name": name, "true_label": truth}
-        click.echo(json.dumps({**about, **content, "notes": list(found.notes)}, indent=2, allow_nan=False))
+        click.echo(json_text({**about, **content, "notes": list(found.notes)}))
     else:
         _print_tables(content, title, told, found.notes)
     if not found.explanation.converged:
-        own.demand_convergence(["the code of this row missed the tolerance of its solver."])
+        require_convergence(["the code of this row missed the tolerance of its solver."])
 
 
 def _print_tables(content: dict[str, Any], title: str, told: tuple[str, ...], notes: tuple[str, ...]) -> None:
@@ -86,4 +94,4 @@ def _write_page(path: Path, found: Any, title: str, notes: tuple[str, ...]) -> N
         title=title,
         notes=notes,
     )
-    own.write_text(path, text, option="--html")
+    write_output(path, text, option="--html")

@@ -10,25 +10,55 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from residuum import __version__
-from residuum.cli import own_data as own
+from residuum.cli.options import (
+    image_shape,
+    json_option,
+    n_jobs_option,
+    read_with_test,
+    reading_options,
+    splitting_options,
+)
+from residuum.cli.output import (
+    check_target,
+    image_progress,
+    json_text,
+    report_warnings,
+    require_convergence,
+    say_notes,
+)
 from residuum.errors import UsageError
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
     from residuum.models import Fitted, Recipe
 
-METHODS = ("nsc", "src", "crc", "croc", "procrc", "nrc", "softnrc")
 FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientnet_lite2, vgg16 or vgg19"
+
+
+def _list_methods(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        from residuum.models.recipe import method_names
+
+        click.echo("\n".join(method_names()))
+        context.exit()
 
 
 @click.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--method",
-    type=click.Choice(METHODS, case_sensitive=False),
-    default="softnrc",
+    metavar="NAME",
+    default="SoftNRC",
     show_default=True,
-    help="The classifier.",
+    help="The classifier, such as NRC or CRC, in any case; --list-methods names all.",
+)
+@click.option(
+    "--list-methods",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_methods,
+    help="Print the names for --method and exit.",
 )
 @click.option(
     "--select",
@@ -50,9 +80,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
 @click.option("--with", "extractor", metavar="NAME", help=f"Features of images: {FEATURES}; or scattering.")
 @click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
 @click.option("--device", help="Where the network runs, such as cpu or cuda.")
-@click.option(
-    "--image-shape", callback=own.image_shape, metavar="HxW", help="Size of the pictures in the rows."
-)
+@click.option("--image-shape", callback=image_shape, metavar="HxW", help="Size of the pictures in the rows.")
 @click.option("--probability", is_flag=True, help="Calibrate probabilities by cross-validation.")
 @click.option("--reject-threshold", type=float, help="Answer 'none of these' below this confidence.")
 @click.option(
@@ -60,10 +88,10 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
     type=click.Choice(["margin", "concentration"]),
     help="Confidence: margin of the residuals (default), or concentration of the code on one class.",
 )
-@own.splitting_options
-@own.reading_options
+@splitting_options
+@reading_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of --test-size.")
-@click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
+@n_jobs_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -71,7 +99,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
     show_default=True,
     help="The model file to write.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@json_option
 def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Fit a classifier to DATA and save it, feature steps included, as one file.
 
@@ -80,25 +108,24 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     file) their accuracy is printed; the model is fitted to the training samples alone.
     """
     from residuum.inputs.image_features import thumbnails
+    from residuum.models import find_method, parse_settings
     from residuum.models.file import save_model
-    from residuum.models.recipe import parse_settings
     from residuum.system.machine import limit_threads
 
-    target = own.check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
-    keywords = own.reading(options)
+    target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
+    options["method"] = find_method(options["method"])
     settings = parse_settings(options["method"], options["select"], options["settings"])
-    samples = own.read_with_test(data, options, keywords)
-    with limit_threads(n_jobs), own.told_warnings() as missed:
+    samples = read_with_test(data, options)
+    with limit_threads(n_jobs), report_warnings() as unconverged:
         samples, before = _prepared(samples, options)
         recipe = _recipe(samples, options, settings)
         train, test = samples.rows(samples.split == "train"), samples.rows(samples.split == "test")
         fitted = _fitted(recipe, train, before)
         held_out = _held_out(fitted, test, len(before)) if len(test) else None
         about = _about(samples, train, recipe, fitted, options)
-        pictures = thumbnails(train)
-        save_model(fitted.estimator, target, about=about, images=pictures)
-    _report(out, train, recipe, fitted, held_out, as_json)
-    own.demand_convergence(missed)
+        save_model(fitted.estimator, target, about=about, images=thumbnails(train))
+    _report(out, train, fitted, held_out, as_json)
+    require_convergence(unconverged)
 
 
 def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tuple[str, Any], ...]]:
@@ -107,13 +134,16 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
 
     from residuum.inputs.image_features import fit_extractor, guess_image_shape, with_features
     from residuum.inputs.splitting import train_test
+    from residuum.models.preparing import as_pixels, built_extractor
     from residuum.models.queries import EXTRACTOR
 
     name, shape = options["extractor"], options["image_shape"]
     if data.kind == "images":
         name = name or "bow_sift"
         if name == "pixels":
-            data = as_pixels(data, shape)
+            found = as_pixels(data, shape)
+            say_notes(found, before=data)
+            data = found
     train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")
     marks[test] = "test"
@@ -126,35 +156,10 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     extractor = built_extractor(name, options["weights"], options["device"])
     if len(test):  # what is held out must not shape the features
         fit_extractor(extractor, [data.paths[i] for i in train])
-    with own.image_progress(name) as progress:
+    with image_progress(name) as progress:
         found = with_features(data, extractor, progress=progress)
-    own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
+    say_notes(found, before=data)
     return found, ((EXTRACTOR, extractor),)
-
-
-def as_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
-    """A folder of images as rows of grey pixels."""
-    from residuum.inputs.image_features import pixel_shape, with_pixels
-
-    found = with_pixels(data, (shape[0], shape[1]) if shape else pixel_shape(data))
-    own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
-    return found
-
-
-def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:
-    """An extractor of image features by name."""
-    from residuum.features import EXTRACTORS
-
-    if name not in EXTRACTORS:
-        raise UsageError(f"--with must be one of pixels, {', '.join(EXTRACTORS)} for a folder. Got {name!r}.")
-    options: dict[str, Any] = {"n_jobs": -1}
-    if name != "bow_sift":
-        options["device"] = device or "cpu"
-        if weights is not None:
-            options["weights"] = weights
-    elif weights is not None or device is not None:
-        raise UsageError("--weights and --device go with a network; bow_sift has none.")
-    return EXTRACTORS[name](**options)
 
 
 def _shaped(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
@@ -171,15 +176,8 @@ def _shaped(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
 
 def _recipe(data: OwnData, options: dict[str, Any], settings: dict[str, Any]) -> Recipe:
     from residuum.models import Recipe
+    from residuum.models.preparing import chosen_scale
 
-    confidence: dict[str, Any] = {}
-    if options["probability"]:
-        confidence["probability"] = True
-    if options["reject_threshold"] is not None:
-        confidence["reject_threshold"] = options["reject_threshold"]
-        confidence["reject_by"] = options["reject_by"] or "margin"
-    elif options["reject_by"]:
-        raise UsageError("--reject-by says how to measure confidence and needs a --reject-threshold.")
     return Recipe(
         method=options["method"],
         select=options["select"],
@@ -187,15 +185,22 @@ def _recipe(data: OwnData, options: dict[str, Any], settings: dict[str, Any]) ->
         scattering=options["extractor"] == "scattering",
         scale=chosen_scale(data, options["scale"]),
         pca=options["pca"],
-        confidence=confidence,
+        confidence=_confidence(options),
     )
 
 
-def chosen_scale(data: OwnData, asked: str | None) -> str | None:
-    """How to scale: as asked; by default the columns of a table, whose units differ, but not pixels."""
-    if asked is None:
-        return "minmax" if data.kind == "table" and data.image_shape is None else None
-    return None if asked == "none" else asked
+def _confidence(options: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a ConfidentClassifier, which calibrates unless it is told not to; empty for none."""
+    threshold, by = options["reject_threshold"], options["reject_by"]
+    if threshold is None and by:
+        raise UsageError("--reject-by says how to measure confidence and needs a --reject-threshold.")
+    if threshold is None:
+        return {"probability": True} if options["probability"] else {}
+    return {
+        "probability": options["probability"],
+        "reject_threshold": threshold,
+        "reject_by": by or "margin",
+    }
 
 
 def _fitted(recipe: Recipe, train: OwnData, before: tuple[tuple[str, Any], ...]) -> Fitted:
@@ -249,32 +254,31 @@ def _about(
 
 
 def _report(
-    out: Path, train: OwnData, recipe: Recipe, fitted: Fitted, held_out: dict[str, Any] | None, as_json: bool
+    out: Path, train: OwnData, fitted: Fitted, held_out: dict[str, Any] | None, as_json: bool
 ) -> None:
     import numpy as np
 
-    steps = getattr(fitted.estimator, "steps", [("classify", fitted.estimator)])
-    classifier = steps[-1][1]
     classes, counts = np.unique(np.asarray(train.labels), return_counts=True)
-    summary = {
-        "model": str(out),
-        "method": type(classifier).__name__,
-        "parameters": classifier.get_params(),
-        "selection": fitted.selection or None,
-        "steps": [type(step).__name__ for _, step in steps],
-        "samples": len(train),
-        "classes": classes.tolist(),
-        "samples_per_class": counts.tolist(),
-        "features": classifier.n_features_in_,
-        "held_out": held_out,
-    }
+    steps, n_features = fitted.step_names, fitted.classifier.n_features_in_
     if as_json:
-        click.echo(own.as_json(summary))
+        summary = {
+            "model": str(out),
+            "method": steps[-1],
+            "parameters": fitted.parameters,
+            "selection": fitted.selection or None,
+            "steps": steps,
+            "samples": len(train),
+            "classes": classes.tolist(),
+            "samples_per_class": counts.tolist(),
+            "features": n_features,
+            "held_out": held_out,
+        }
+        click.echo(json_text(summary))
         return
     least = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     click.echo(
-        f"{out}: {' -> '.join(summary['steps'])}, {len(train)} samples, {len(classes)} classes "
-        f"({least} sample{'s' if counts.max() > 1 else ''} each), {classifier.n_features_in_} features"
+        f"{out}: {' -> '.join(steps)}, {len(train)} samples, {len(classes)} classes "
+        f"({least} sample{'s' if counts.max() > 1 else ''} each), {n_features} features"
     )
     if fitted.selection:
         chosen = ", ".join(

@@ -13,7 +13,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -21,10 +20,10 @@ import click
 from residuum import __version__
 from residuum.errors import InterruptedRunError, ResiduumError
 
-# Name -> ("module:attribute", one line of help). To add a command: one file in commands/ and one line here.
+# Name -> ("module:attribute", one line of help). To add a command, write one file here and add one line.
 COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("residuum.cli.bench:bench", "Time the exact engine against its peers."),
-    "compare": ("residuum.cli.compare:compare", "Compare nine classifiers on your data or digits."),
+    "compare": ("residuum.cli.compare:compare", "Compare classifiers on your data or digits."),
     "data": ("residuum.cli.data:data", "List, fetch, import and verify data sets."),
     "doctor": ("residuum.cli.doctor:doctor", "Show versions, BLAS, threads and optional extras."),
     "evaluate": ("residuum.cli.evaluate:evaluate", "Compare a model's answers with labelled data."),
@@ -37,19 +36,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-@dataclass
-class State:
-    """What outlives the parsing of the command line."""
-
-    debug: bool = False
-
-
 def _set_debug(context: click.Context, _option: click.Parameter, value: bool) -> None:
     if value:
-        context.find_root().ensure_object(State).debug = True
+        context.find_root().ensure_object(dict)["debug"] = True
 
 
-# On the group and on every command, so that it can simply be appended to a line that failed.
+# The group and every command have it, so that it can be appended to a command line that failed.
 DEBUG = click.Option(
     ["--debug"],
     is_flag=True,
@@ -62,8 +54,8 @@ DEBUG = click.Option(
 def _accept_debug(command: click.Command) -> None:
     if DEBUG not in command.params:
         command.params.append(DEBUG)
-    for part in command.commands.values() if isinstance(command, click.Group) else ():
-        _accept_debug(part)
+    for subcommand in command.commands.values() if isinstance(command, click.Group) else ():
+        _accept_debug(subcommand)
 
 
 class LazyGroup(click.Group):
@@ -108,26 +100,26 @@ def cli(context: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (see residuum.errors)."""
-    state = State()
+    settings = {"debug": False}
     _prepare_streams()
     try:
         with _sigterm_interrupts():
-            code = cli.main(args=args, prog_name="residuum", standalone_mode=False, obj=state)
+            code = cli.main(args=args, prog_name="residuum", standalone_mode=False, obj=settings)
             sys.stdout.flush()
     except BrokenPipeError:
-        code = 1  # whoever read the output has seen enough: nothing to say
+        code = 1  # the reader of the output has closed it, for example `| head`: there is nothing to say
     except BaseException as error:
-        code = _report(error, debug=state.debug)
+        code = _report(error, debug=settings["debug"])
     _release_stdout()
     if args is None and code == InterruptedRunError.exit_code and threading.active_count() > 1:
-        # A thread in compiled code that outlives the interpreter takes the process down with a signal.
+        # A thread still in compiled code when the interpreter ends would crash the process with a signal.
         sys.stderr.flush()
         os._exit(code)
     return code if isinstance(code, int) else 0
 
 
 def _prepare_streams() -> None:
-    """Have a stdout even where the caller closed it, and never fail on a character it cannot show."""
+    """Replace a stdout that the caller closed, and never fail on a character that cannot be shown."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
@@ -136,7 +128,7 @@ def _prepare_streams() -> None:
 
 
 def _release_stdout() -> None:
-    """Python flushes once more on its way out; where stdout is gone or full, let that go nowhere, quietly."""
+    """Send what is left to nowhere if stdout is closed or full, since Python flushes it once more at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -144,7 +136,7 @@ def _release_stdout() -> None:
 
 
 def _report(error: BaseException, *, debug: bool) -> int:
-    """Say what went wrong in one line on stderr and return the exit code."""
+    """Print what went wrong in one line to stderr and return the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if debug and not isinstance(error, click.exceptions.ClickException | click.Abort):
@@ -173,10 +165,10 @@ def _say(text: str, code: int) -> int:
 
 @contextmanager
 def _sigterm_interrupts() -> Iterator[None]:
-    """Treat a polite kill like Ctrl-C, so that no half-written file stays behind."""
+    """Treat SIGTERM like Ctrl-C, so that no half-written file stays behind."""
     try:
         before: Any = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not the main thread: signals are someone else's business
+    except ValueError:  # only the main thread may set signal handlers
         yield
         return
     try:

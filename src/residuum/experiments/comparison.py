@@ -31,7 +31,7 @@ from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, So
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.run_folder import CELLS, RESULTS
 from residuum.experiments.summary import summarise
-from residuum.models.recipe import LearnedSteps, Recipe, feature_steps, fold_features, group_folds
+from residuum.models.recipe import Recipe, feature_steps, fold_features, fold_steps, group_folds
 from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
@@ -228,17 +228,17 @@ def _searching(estimator: Any, data: Data, parts: Split) -> tuple[Any, dict[str,
     """The search with folds and features of its own training samples, and what else its fit is given."""
     samples, labels = data.samples[parts.train], data.labels[parts.train]
     groups = None if data.groups is None else data.groups[parts.train]
-    steps = [step for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape, None)]
+    recipe = Recipe(scale=data.scale, pca=data.pca)
     folds = None if groups is None else group_folds(groups)
     if not isinstance(estimator, GridSearchCV):
-        options = {"groups": groups, "fold_features": fold_features(samples, steps)}
+        options = {"groups": groups, "fold_features": fold_features(samples, recipe)}
         return estimator.set_params(cv=folds), options
     if folds is None:
         smallest = int(np.unique(labels, return_counts=True)[1].min())
         if smallest < 2:
             raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
         folds = StratifiedKFold(min(5, smallest))
-    learned = Pipeline([("features", LearnedSteps(tuple(steps))), ("model", estimator.estimator)])
+    learned = Pipeline([("features", fold_steps(recipe)), ("model", estimator.estimator)])
     grid = {f"model__{name}": values for name, values in estimator.param_grid.items()}
     return GridSearchCV(learned, grid, cv=folds), {"groups": groups}
 

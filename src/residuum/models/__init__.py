@@ -5,13 +5,14 @@ from __future__ import annotations
 from residuum.models.evaluation import evaluate
 from residuum.models.predictions import answer, records
 from residuum.models.queries import open_queries
-from residuum.models.recipe import Fitted, Recipe, fit_recipe, parse_settings
+from residuum.models.recipe import Fitted, Recipe, find_method, fit_recipe, parse_settings
 
 __all__ = [
     "Fitted",
     "Recipe",
     "answer",
     "evaluate",
+    "find_method",
     "fit_recipe",
     "open_queries",
     "parse_settings",

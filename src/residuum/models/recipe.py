@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
@@ -34,8 +34,8 @@ class Recipe:
     method : str
         A key of `residuum.estimators.METHODS`.
     select : {"fixed", "cv"}
-        Parameters as given or by default, or chosen by cross-validation within the training samples. The
-        feature steps are fitted once, to all training samples, before the folds are formed.
+        Parameters as given or by default, or chosen by cross-validation within the training samples. Steps
+        that learn from samples (scale, pca) are then fitted to the training part of each fold alone.
     settings : dict
         Parameters of the classifier, or with "cv" of the estimator that chooses them.
     scattering : bool
@@ -63,6 +63,41 @@ class Fitted:
 
     estimator: Any
     selection: dict[str, Any]
+
+    @property
+    def classifier(self) -> Any:
+        """The classifier that codes, without feature steps and without the ConfidentClassifier around it."""
+        return getattr(_last_step(self.estimator), "estimator_", _last_step(self.estimator))
+
+    @property
+    def step_names(self) -> list[str]:
+        """Names of the feature steps and of the classifier."""
+        steps = [step for _, step in getattr(self.estimator, "steps", ())[:-1]]
+        return [type(step).__name__ for step in (*steps, self.classifier)]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the classifier, and of the ConfidentClassifier around it if there is one."""
+        around = _last_step(self.estimator).get_params(deep=False)
+        around.pop("estimator", None)
+        return {**self.classifier.get_params(), **around}
+
+
+def _last_step(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def method_names() -> tuple[str, ...]:
+    """The names of all methods."""
+    return tuple(METHODS)
+
+
+def find_method(name: str) -> str:
+    """The method of this name, in any case."""
+    for method in METHODS:
+        if method.lower() == name.lower():
+            return method
+    raise UsageError(f"--method must be one of {', '.join(METHODS)}. Got {name!r}.")
 
 
 def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, Any]:
@@ -139,11 +174,11 @@ def fit_recipe(
         raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
     steps = feature_steps(recipe, np.shape(X), image_shape)
     try:
-        # Scattering looks at one sample at a time; the steps behind it learn from all they are fitted to.
+        # Scattering looks at one sample at a time, so it is done once; the other steps learn in each fold.
         n_fixed = 1 if recipe.scattering else 0
         for _, step in steps[:n_fixed]:
             X = step.fit_transform(X)
-        folds = fold_features(X, [step for _, step in steps[n_fixed:]])
+        folds = fold_features(X, recipe)
         for _, step in steps[n_fixed:]:
             X = step.fit_transform(X)
         if not np.any(X):
@@ -169,8 +204,6 @@ def feature_steps(
         if image_shape is None or len(image_shape) != 2:
             raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
         steps.append(("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1)))
-    if recipe.scale is not None:
-        steps.append(("scale", SCALES[recipe.scale]()))
     if recipe.pca is not None:
         most = shape[0] - 1 if recipe.scattering else min(shape[0] - 1, shape[1])
         if not 1 <= recipe.pca <= most:
@@ -178,7 +211,16 @@ def feature_steps(
                 f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
                 f"Got {recipe.pca}."
             )
-        steps.append(("pca", EigenfacePCA(n_components=recipe.pca)))
+    return steps + _learning_steps(recipe, EigenfacePCA)
+
+
+def _learning_steps(recipe: Recipe, pca: type[EigenfacePCA]) -> list[tuple[str, Any]]:
+    """The unfitted steps that learn from more than one sample."""
+    steps: list[tuple[str, Any]] = []
+    if recipe.scale is not None:
+        steps.append(("scale", SCALES[recipe.scale]()))
+    if recipe.pca is not None:
+        steps.append(("pca", pca(n_components=recipe.pca)))
     return steps
 
 
@@ -193,44 +235,30 @@ def group_folds(groups: Any) -> StratifiedGroupKFold:
     return StratifiedGroupKFold(n_splits=min(5, count))
 
 
-class LearnedSteps(TransformerMixin, BaseEstimator):
-    """Steps one after the other, for the training part of a fold.
+class FoldPCA(EigenfacePCA):
+    """As many principal directions as asked for or, where a fold has fewer, all that there are."""
 
-    Fewer samples than all have fewer principal directions: where there are not as many as asked for, all that
-    there are.
-    """
-
-    def __init__(self, steps: tuple[Any, ...]) -> None:
-        self.steps = steps
-
-    def fit(self, X: Any, y: Any = None) -> LearnedSteps:
-        """Fit copies of the steps."""
-        self.fitted_: list[Any] = []
-        for step in map(clone, self.steps):
-            try:
-                step.fit(X)
-            except ValueError:
-                if not isinstance(step, EigenfacePCA) or step.n_components is None:
-                    raise
-                step = clone(step).set_params(n_components=None).fit(X)
-            self.fitted_.append(step)
-            X = step.transform(X)
+    def fit(self, X: Any, y: Any = None) -> FoldPCA:
+        """Find the directions."""
+        try:
+            super().fit(X)
+        except ValueError:
+            every = EigenfacePCA(center=self.center, normalize=self.normalize).fit(X)
+            self.__dict__.update(vars(every), n_components=self.n_components)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Samples through all of them."""
-        for step in self.fitted_:
-            X = step.transform(X)
-        return X
+
+def fold_steps(recipe: Recipe) -> Pipeline:
+    """The steps that learn from samples, to be fitted to the training part of each fold."""
+    return Pipeline(_learning_steps(recipe, FoldPCA) or [("unchanged", "passthrough")])
 
 
-def fold_features(samples: Any, steps: Iterable[Any]) -> Callable[[Any, Any], tuple[Any, Any]]:
+def fold_features(samples: Any, recipe: Recipe) -> Callable[[Any, Any], tuple[Any, Any]]:
     """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
-    learned = LearnedSteps(tuple(steps))
 
     def features(train: Any, test: Any) -> tuple[Any, Any]:
-        fitted = clone(learned).fit(samples[train])
-        return fitted.transform(samples[train]), fitted.transform(samples[test])
+        steps = fold_steps(recipe).fit(samples[train])
+        return steps.transform(samples[train]), steps.transform(samples[test])
 
     return features
 
@@ -252,9 +280,7 @@ def _classifier(
     maker = maker_of(recipe.method, recipe.select)
     if recipe.select == "fixed":
         return _confident(maker(**recipe.settings), recipe).fit(X, y), {}
-    cv = None
-    if groups is not None:
-        cv = group_folds(groups)
+    cv = None if groups is None else group_folds(groups)
     chosen = maker(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
     selection = {
         "estimator": type(chosen).__name__,

@@ -1,0 +1,126 @@
+"""Options that several commands share, and the arguments they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from residuum.cli.output import say_notes
+from residuum.errors import UsageError
+
+if TYPE_CHECKING:
+    from residuum.inputs import OwnData
+
+DELIMITERS = {"comma": ",", ",": ",", "semicolon": ";", ";": ";", "tab": "\t", "bar": "|", "|": "|"}
+
+# Every command that reads a table has these; `reading_arguments` takes their values out of the options again.
+_READING = (
+    click.option("--label", metavar="COLUMN", help="Label column by name or position (-1: the last)."),
+    click.option("--drop", metavar="A,B,...", multiple=True, help="Columns to leave out."),
+    click.option("--labels", type=click.Path(path_type=Path), help="File of labels for a .npy file."),
+    click.option(
+        "--header/--no-header", default=None, help="First line of a text table.  [default: guessed]"
+    ),
+    click.option(
+        "--delimiter",
+        type=click.Choice(list(DELIMITERS)),
+        metavar="MARK",
+        help="comma, semicolon, tab or bar.",
+    ),
+    click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark of a text table."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text table."),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="A row that lacks a number: stop and name it, or leave it out.",
+    ),
+)
+_SPLITTING = (
+    click.option("--test", type=click.Path(path_type=Path), help="File of held-out samples."),
+    click.option("--split", metavar="COLUMN", help="Column that says train or test."),
+    click.option(
+        "--test-size", type=float, metavar="SHARE", help="Share of every class to hold out, as 0.3."
+    ),
+    click.option("--groups", metavar="COLUMN", help="Samples of one group stay on one side of a split."),
+)
+
+n_jobs_option = click.option(
+    "--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for reading a table."""
+    return _add(_READING, command)
+
+
+def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for holding samples out."""
+    return _add(_SPLITTING, command)
+
+
+def _add(options: tuple[Callable[..., Any], ...], command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
+    from residuum.inputs import TextFormat
+
+    mark = options.pop("delimiter")
+    text: TextFormat = TextFormat(
+        header=options.pop("header"),
+        delimiter=None if mark is None else DELIMITERS[mark],
+        decimal=options.pop("decimal"),
+        encoding=options.pop("encoding"),
+        missing=options.pop("missing"),
+    )
+    drop = tuple(name.strip() for group in options.pop("drop") for name in group.split(",") if name.strip())
+    return {"label": options.pop("label"), "drop": drop, "labels": options.pop("labels"), "text": text}
+
+
+def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
+    """The samples at `path`, joined with those of --test as their held-out part; notes go to stderr.
+
+    The options for reading and splitting, other than --test-size, are taken out of `options`.
+    """
+    from residuum.inputs import ExpectedColumns, read_data
+    from residuum.inputs.splitting import join_train_and_test
+
+    reading = reading_arguments(options)
+    test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
+    data = read_data(path, split=split, group=group, **reading)
+    say_notes(data)
+    if test is None:
+        return data
+    if data.split is not None or options["test_size"] is not None:
+        raise UsageError("--test brings the held-out samples: leave --split and --test-size out.")
+    if data.features is None:
+        raise UsageError(
+            f"--test goes with tables and arrays. Put the images into {path}/train and {path}/test instead."
+        )
+    expected = ExpectedColumns(data.columns, data.features.shape[1], data.label)
+    held_out = read_data(test, group=group, expected=expected, **reading)
+    say_notes(held_out)
+    return join_train_and_test(data, held_out)
+
+
+def image_shape(_context: Any, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """The numbers of HEIGHTxWIDTH; a callback of click."""
+    if value is None:
+        return None
+    try:
+        shape = tuple(int(side) for side in value.lower().replace("×", "x").split("x"))
+    except ValueError:
+        shape = ()
+    if len(shape) != 2 or min(shape) < 1:
+        raise click.BadParameter(f"{value!r} must be HEIGHTxWIDTH, such as 32x32.", param=parameter)
+    return shape
