@@ -12,7 +12,7 @@ from residuum import CRC, NRC, NSC, SRC
 from residuum.cli.main import main
 from residuum.experiments import photo_tables, protocol, tables
 from residuum.features import EXTRACTORS, BowSift
-from residuum.features.listed import extract_list
+from residuum.features.extraction import extract_images
 from residuum.paper.data import DATASETS, Expected
 from residuum.paper.photos import PhotoPreparation, available, spanned
 from residuum.paper.plans import photo_plan
@@ -287,12 +287,14 @@ def test_span_of_many_samples_is_left_alone():
     assert spanned(train, test)[0] is train
 
 
-def test_extract_list_reuses_and_reports(template, tmp_path):
+def test_extract_images_reuses_and_reports(template, tmp_path):
     paths = sorted((template / "flowers102/jpg").iterdir())[:6]
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"")
-    first = extract_list([*paths, bad], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
-    again = extract_list([bad, *paths[::-1]], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
+    first = extract_images([*paths, bad], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
+    again = extract_images(
+        [bad, *paths[::-1]], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c"
+    )
     assert (first.n_computed, again.n_computed) == (6, 0)
     assert first.usable.tolist() == list(range(6))
     assert again.usable.tolist() == list(range(1, 7))

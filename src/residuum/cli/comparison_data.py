@@ -97,7 +97,8 @@ def _arguments(path: Path, options: dict[str, Any]) -> str:
 def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
     """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
     from residuum.cli.fit import as_pixels, built_extractor
-    from residuum.inputs.images import extracted, fit_extractor
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.images import extracted
 
     name = options["extractor"]
     if data.kind != "images":

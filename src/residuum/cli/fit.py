@@ -105,7 +105,8 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     """The data with features and a split into train and test, and the step that made the features."""
     import numpy as np
 
-    from residuum.inputs.images import extracted, fit_extractor, guess_image_shape
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.images import extracted, guess_image_shape
     from residuum.inputs.splitting import train_test
     from residuum.models.queries import EXTRACTOR
 

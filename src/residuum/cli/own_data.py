@@ -212,7 +212,7 @@ def as_json(value: Any) -> str:
 @contextmanager
 def image_progress(name: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr for the images of a folder, or nothing where no one can see it."""
-    from residuum.cli.features import _bars
+    from residuum.system.progress import progress_bars
 
-    with _bars(quiet=False) as bars:
-        yield lambda done, total: bars(name, done, total)
+    with progress_bars() as report:
+        yield lambda done, total: report(name, done, total)

@@ -112,7 +112,7 @@ def explain_row(
             index = {label: k for k, label in enumerate(classifier.classes_.tolist())}
             parts = {k: to_pixels(rebuilt[index[k]], shape, low=low, high=high) for k in nearest}
     elif data.paths is not None:
-        from residuum.features.images import read_image
+        from residuum.features.image_files import read_image
 
         query = read_image(data.paths[row], max_side=160, min_side=1)
         notes.append("The features of an image file cannot be turned back into pixels: no part is drawn.")

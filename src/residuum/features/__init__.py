@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from residuum.features._networks import NETWORKS, fetch_weights
 from residuum.features.bow_sift import BowSift
 from residuum.features.cache import cached_transform
 from residuum.features.cnn import CNNFeatures
-from residuum.features.folder import FolderFeatures, FolderReport, extract_folder, load_features
-from residuum.features.images import ImageError, read_image
+from residuum.features.extraction import FolderReport, ImageFeatures, extract_folder, extract_images
+from residuum.features.image_files import ImageError, read_image
+from residuum.features.networks import NETWORKS, fetch_weights
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
 
@@ -37,13 +37,13 @@ __all__ = [
     "BowSift",
     "CNNFeatures",
     "EigenfacePCA",
-    "FolderFeatures",
     "FolderReport",
     "ImageError",
+    "ImageFeatures",
     "Scattering2D",
     "cached_transform",
     "extract_folder",
+    "extract_images",
     "fetch_weights",
-    "load_features",
     "read_image",
 ]

@@ -22,12 +22,23 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from residuum.errors import DownloadError
-from residuum.paper.data.base import RemoteFile
 
 Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, total or None
 
 _CHUNK = 2**16
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an error page from a file
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One downloadable file; `urls` are tried in order, and whatever arrives must match every known value."""
+
+    name: str
+    urls: tuple[str, ...]
+    size: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+    unpack_to: str | None = None  # folder beside the file, when the file is an archive
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, DataFormatError
+from residuum.system.download import RemoteFile
 
 if TYPE_CHECKING:
     from residuum.paper.data.photos import ImageSamples
@@ -20,18 +21,6 @@ Array = npt.NDArray[Any]
 
 class WrongSizeError(DataFormatError):
     """A copy is in order, but its images are of another size than asked for."""
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """One downloadable file; `urls` are tried in order, and whatever arrives must match every known value."""
-
-    name: str
-    urls: tuple[str, ...]
-    size: int | None = None
-    sha256: str | None = None
-    md5: str | None = None
-    unpack_to: str | None = None  # folder beside the file, when the file is an archive
 
 
 @dataclass(frozen=True)

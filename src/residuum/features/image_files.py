@@ -19,14 +19,15 @@ not an image, empty, folder,  refused
 pipe, device, unreadable
 ============================  =======================================================================
 
-Refused means ``ImageError``, which names the file and the reason. ``extract_folder`` skips such files and
-lists them in its report; a transformer that is called with a list of paths raises.
+Refused means ``ImageError``, which names the file and the reason. ``extract_images`` skips such files and
+lists them in its result; a transformer that is called with a list of paths raises.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +36,8 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.system.packages import pillow
+
+# Pillow is imported where it is needed: importing the features must stay quick.
 
 Pixels = npt.NDArray[np.uint8]
 ImageSource = str | os.PathLike[str] | npt.NDArray[Any]
@@ -95,7 +97,8 @@ def read_image(
     ImageError
         When the file is refused.
     """
-    Image = pillow()
+    from PIL import Image
+
     if isinstance(source, np.ndarray):
         where, picture = "an array", Image.fromarray(_checked_pixels(source))
         picture = _resized(picture, _fitted(picture.size, max_side, max_short))
@@ -116,18 +119,22 @@ def read_image(
 
 def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
+    from PIL import Image
+
     _check_regular(path)
     try:
-        with pillow().open(path, formats=_formats()) as picture:
+        with Image.open(path, formats=_formats()) as picture:
             return (int(picture.width), int(picture.height))
     except Exception as error:
         raise _refusal(path, error) from error
 
 
 def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
+    from PIL import Image
+
     _check_regular(path)
     try:
-        with pillow().open(path, formats=_formats()) as picture:
+        with Image.open(path, formats=_formats()) as picture:
             if picture.width * picture.height > max_pixels:
                 raise ImageError(
                     str(path),
@@ -150,9 +157,10 @@ def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None
 
 @lru_cache
 def _formats() -> tuple[str, ...]:
-    image = pillow()
-    image.init()
-    return tuple(name for name in FORMATS if name in image.OPEN)  # WEBP is missing from some builds
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)  # WEBP is missing from some builds
 
 
 def _check_regular(path: Path) -> None:
@@ -161,7 +169,7 @@ def _check_regular(path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise ImageError(str(path), f"cannot be read: {reason}") from error
-    if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
+    if not stat.S_ISREG(kind):  # opening a pipe would wait forever
         raise ImageError(str(path), "not a regular file")
 
 
@@ -190,7 +198,8 @@ def _oriented(picture: Any) -> Any:
 
 def _eight_bit(path: Path, picture: Any) -> Any:
     """RGB or grey with 8 bits per channel."""
-    Image = pillow()
+    from PIL import Image
+
     if picture.mode in _SIXTEEN_BIT or picture.mode == "I":
         values = np.asarray(picture).astype(np.int64)
         if values.size and (values.min() < 0 or values.max() > 65535):
@@ -215,13 +224,15 @@ def _fitted(size: tuple[int, int], max_side: int | None, max_short: int | None) 
 
 
 def _resized(picture: Any, size: tuple[int, int]) -> Any:
-    Image = pillow()
+    from PIL import Image
+
     return picture if picture.size == size else picture.resize(size, Image.Resampling.BICUBIC)
 
 
 def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """Pixels brought to (height, width), averaged where they shrink."""
-    Image = pillow()
+    from PIL import Image
+
     return np.asarray(_resized(Image.fromarray(pixels), (size[1], size[0])))
 
 
@@ -241,3 +252,33 @@ def _checked_pixels(pixels: npt.NDArray[Any]) -> Pixels:
         "An image array must hold uint8, or floats from 0 to 1. "
         f"Got {pixels.dtype} from {pixels.min()} to {pixels.max()}; rescale it."
     )
+
+
+def as_images(X: Any, owner: str) -> Sequence[Any]:
+    """A sequence of paths or pixel arrays, or an error that says what is wanted."""
+    if isinstance(X, (str, bytes)) or hasattr(X, "__fspath__"):
+        raise UsageError(f"{owner} takes a list of images. Got one path; put it into a list.")
+    if hasattr(X, "iloc"):  # a pandas column of paths
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "OU":
+            X = X.reshape(-1)
+        elif X.ndim not in (3, 4):
+            raise UsageError(
+                f"{owner} takes a list of image paths or arrays, or one array (n, height, width[, 3]). "
+                f"Got an array of shape {X.shape} and dtype {X.dtype}."
+            )
+    elif not isinstance(X, Sequence):
+        raise UsageError(f"{owner} takes a list of image paths or arrays. Got {type(X).__name__}.")
+    if len(X) == 0:
+        raise UsageError(f"{owner} needs at least one image. Got an empty list.")
+    return X
+
+
+def images_as_input(tags: Any) -> Any:
+    """The scikit-learn tags of a transformer that takes images by path or as arrays, not rows of numbers."""
+    tags.input_tags.two_d_array = False
+    tags.input_tags.three_d_array = True
+    tags.input_tags.string = True
+    tags.no_validation = True  # the checks for matrices of numbers do not apply
+    return tags
