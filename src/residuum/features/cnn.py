@@ -297,8 +297,9 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             refuse("scales", "None or numbers from 0.05 to 8")
         if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
             refuse("side", "None, 'whole' or an integer from 16 to 2048")
-        if side != "whole" and named and round(int(side) * min(scales)) < view.min_side:
-            refuse("side", f"such that the smallest scale has the {view.min_side} pixels the network needs")
+        least = view.min_side
+        if side != "whole" and named and round(int(side) * min(scales)) < least:
+            refuse("side", f"such that the smallest scale has the {least} pixels that the network needs")
         if not isinstance(self.batch_size, Integral) or not 1 <= self.batch_size <= 4096:
             refuse("batch_size", "an integer from 1 to 4096")
 
