@@ -77,11 +77,13 @@ def features(
 
     What is computed is kept: an interrupted run goes on where it stopped, and a second run computes nothing.
     """
+    from residuum.cli.own_data import check_target
     from residuum.features import extract_folder
     from residuum.system.progress import progress_bars
 
     if jobs == 0:
         raise click.BadParameter("must be -1 or a positive number, got 0.", param_hint="--jobs")
+    target = check_target(out)
     started = time.perf_counter()
     try:
         with progress_bars(shown=not quiet) as bars:
@@ -89,7 +91,7 @@ def features(
             report = extract_folder(
                 folder,
                 model,
-                out=out,
+                out=target,
                 cache_dir=cache,
                 on_bad=on_bad,
                 n_jobs=jobs,

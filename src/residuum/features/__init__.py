@@ -1,7 +1,7 @@
 """Features: scikit-learn transformers from raw samples to what the classifiers code.
 
-To add one: a module of its own and one line in FEATURES. Those that take images rather than numbers also get
-a line in EXTRACTORS, under the name that ``residuum features --with`` knows.
+EigenfacePCA and Scattering2D take numbers; BowSift and CNNFeatures take images, and are listed in EXTRACTORS
+under the names that ``residuum features --with`` knows.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ from residuum.features.networks import NETWORKS, fetch_weights
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
 
-FEATURES: dict[str, type] = {
-    "pca": EigenfacePCA,
-    "scattering": Scattering2D,
-    "bow_sift": BowSift,
-    "cnn": CNNFeatures,
-}
-
 EXTRACTORS: dict[str, Callable[..., Any]] = {
     "bow_sift": BowSift,
     **{name: partial(CNNFeatures, name) for name in NETWORKS},
@@ -33,7 +26,6 @@ EXTRACTORS: dict[str, Callable[..., Any]] = {
 
 __all__ = [
     "EXTRACTORS",
-    "FEATURES",
     "BowSift",
     "CNNFeatures",
     "EigenfacePCA",

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from residuum.errors import UsageError
+from residuum.features._parameters import check_integers, refuse
 from residuum.features.image_files import (
     RULES_VERSION,
     ImageSource,
@@ -272,25 +272,16 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
 
     def _check_parameters(self) -> None:
-        limits: Sequence[tuple[str, int, int]] = (
-            ("n_words", 1, 2**20),
-            ("patch", 4, 1024),
-            ("stride", 1, 1024),
-            ("max_side", 4, 2**15),
-            ("n_samples", 1, 2**31 - 1),
+        check_integers(
+            self,
+            n_words=(1, 2**20),
+            patch=(4, 1024),
+            stride=(1, 1024),
+            max_side=(4, 2**15),
+            n_samples=(1, 2**31 - 1),
         )
-        for name, low, high in limits:
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
-                raise UsageError(
-                    f"The '{name}' parameter of BowSift must be an integer from {low} to {high}. "
-                    f"Got {value!r} instead."
-                )
         if self.patch % 4 or self.patch > self.max_side:
-            raise UsageError(
-                "The 'patch' parameter of BowSift must be a multiple of 4, at most max_side="
-                f"{self.max_side}. Got {self.patch!r} instead."
-            )
+            refuse(self, "patch", f"a multiple of 4, at most max_side={self.max_side}")
 
     def __sklearn_tags__(self) -> Any:
         return images_as_input(super().__sklearn_tags__())

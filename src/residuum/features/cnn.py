@@ -19,9 +19,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from residuum.errors import DataError, UsageError
+from residuum.features._parameters import check_integers, refuse
 from residuum.features.image_files import (
     RULES_VERSION,
     ImageSource,
@@ -280,44 +280,23 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
 
     def _check_parameters(self) -> None:
-        def refuse(name: str, allowed: str) -> None:
-            raise UsageError(
-                f"The '{name}' parameter of CNNFeatures must be {allowed}. "
-                f"Got {getattr(self, name)!r} instead."
-            )
-
+        check_integers(self, batch_size=(1, 4096))
         named = isinstance(self.network, str)
         if self.network not in NETWORKS if named else not callable(self.network):
-            refuse("network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
+            refuse(self, "network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
         if not named and self.weights is not None:
-            refuse("weights", "None when 'network' is not a name")
+            refuse(self, "weights", "None when 'network' is not a name")
         view = self._view()
         scales, side = view.scales, view.side
         if not scales or not all(isinstance(s, Real) and 0.05 <= s <= 8 for s in scales):
-            refuse("scales", "None or numbers from 0.05 to 8")
+            refuse(self, "scales", "None or numbers from 0.05 to 8")
         if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
-            refuse("side", "None, 'whole' or an integer from 16 to 2048")
+            refuse(self, "side", "None, 'whole' or an integer from 16 to 2048")
         least = view.min_side
         if side != "whole" and named and round(int(side) * min(scales)) < least:
-            refuse("side", f"such that the smallest scale has the {least} pixels that the network needs")
-        if not isinstance(self.batch_size, Integral) or not 1 <= self.batch_size <= 4096:
-            refuse("batch_size", "an integer from 1 to 4096")
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return names such as ``cnnfeatures0``.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str
-            One name per feature.
-        """
-        check_is_fitted(self, "weights_sha256_")
-        return super().get_feature_names_out(input_features)
+            refuse(
+                self, "side", f"such that the smallest scale has the {least} pixels that the network needs"
+            )
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())

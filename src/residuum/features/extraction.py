@@ -26,9 +26,9 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
+from residuum.errors import DataError, DataFormatError, UsageError
 from residuum.features.cache import FeatureStore
-from residuum.features.image_files import ImageError, Pixels, read_image
+from residuum.features.image_files import ImageError, Pixels, check_regular, list_folder, read_image
 from residuum.system.files import file_digest, sha256, written_whole
 from residuum.system.threads import in_order
 
@@ -230,9 +230,8 @@ def _look(
 
 def _digest(path: str | os.PathLike[str]) -> str:
     place = Path(path)
+    check_regular(place)
     try:
-        if not place.is_file():  # opening a pipe would wait forever
-            raise ImageError(str(place), "not a regular file")
         return file_digest(place)
     except OSError as error:
         raise ImageError(str(place), f"cannot be read: {error.strerror or error}") from error
@@ -318,7 +317,6 @@ def extract_folder(
     """
     root, target = Path(folder), Path(out)
     files, beside = list_folder(root)
-    _check_target(target)
     found = extract_images(
         [root / path for path, _ in files],
         extractor,
@@ -353,42 +351,6 @@ def extract_folder(
         ) from error
     n_classes = len({label for _, label in images})
     return FolderReport(len(images), n_classes, found.n_features, found.n_computed, tuple(skipped))
-
-
-def list_folder(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """(path, label) of every file below the class folders, sorted, and (path, reason) of files beside them.
-
-    Names that begin with a dot are left out. A folder without sub-folders gives the label "" to all.
-    """
-    if not folder.is_dir():
-        raise DataNotFoundError(f"{folder} is not a folder. Pass a folder with one sub-folder per class.")
-    try:
-        entries = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"Cannot look into {folder}: {error.strerror}.") from error
-    classes = [name for name in entries if (folder / name).is_dir()]
-    loose = [name for name in entries if name not in set(classes)]
-    if not classes:
-        return [(name, "") for name in loose], []
-    files = [(path, name) for name in classes for path in sorted(_files_below(folder, folder / name))]
-    return files, [(name, "lies beside the class folders, so its class is unknown") for name in loose]
-
-
-def _files_below(folder: Path, start: Path) -> Iterator[str]:
-    for place, folders, names in os.walk(start):  # links to folders are not followed: they may form a circle
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if not name.startswith("."):
-                yield (Path(place) / name).relative_to(folder).as_posix()
-
-
-def _check_target(out: Path) -> None:
-    if out.is_dir():
-        raise UsageError(f"The 'out' parameter must be a file such as features.npz. Got the folder {out}.")
-    if not out.parent.is_dir():
-        raise UsageError(f"The folder {out.parent} for {out.name} does not exist. Make it first.")
-    if not os.access(out.parent, os.W_OK):
-        raise DataError(f"The folder {out.parent} cannot be written. Choose another place for {out.name}.")
 
 
 def _write_npz(out: Path, found: ImageFeatures, arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataFormatError, UsageError
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
 
 # Pillow is imported where it is needed: importing the features must stay quick.
 
@@ -60,6 +60,33 @@ class ImageError(DataFormatError):
 
     def __reduce__(self) -> Any:
         return type(self), (self.path, self.reason)
+
+
+def list_folder(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """(path, label) of every file below the class folders, sorted, and (path, reason) of files beside them.
+
+    Names that begin with a dot are left out. A folder without sub-folders gives the label "" to all.
+    """
+    if not folder.is_dir():
+        raise DataNotFoundError(f"{folder} is not a folder. Pass a folder with one sub-folder per class.")
+    try:
+        entries = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"Cannot look into {folder}: {error.strerror}.") from error
+    classes = [name for name in entries if (folder / name).is_dir()]
+    loose = [name for name in entries if name not in set(classes)]
+    if not classes:
+        return [(name, "") for name in loose], []
+    files = [(path, name) for name in classes for path in sorted(_files_below(folder, folder / name))]
+    return files, [(name, "lies beside the class folders, so its class is unknown") for name in loose]
+
+
+def _files_below(folder: Path, start: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(start):  # links to folders are not followed: they may form a circle
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith("."):
+                yield (Path(place) / name).relative_to(folder).as_posix()
 
 
 def read_image(
@@ -121,7 +148,7 @@ def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
     from PIL import Image
 
-    _check_regular(path)
+    check_regular(path)
     try:
         with Image.open(path, formats=_formats()) as picture:
             return (int(picture.width), int(picture.height))
@@ -132,7 +159,7 @@ def image_header(path: Path) -> tuple[int, int]:
 def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
     from PIL import Image
 
-    _check_regular(path)
+    check_regular(path)
     try:
         with Image.open(path, formats=_formats()) as picture:
             if picture.width * picture.height > max_pixels:
@@ -163,7 +190,8 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)  # WEBP is missing from some builds
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path) -> None:
+    """Refuse what is not an ordinary file, before it is opened."""
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name

@@ -36,24 +36,12 @@ FIVE_SCALES = tuple(2.0**s for s in (-1, -0.5, 0, 0.5, 1))
 
 @dataclass(frozen=True)
 class View:
-    """How a network looks at an image.
+    """How a network looks at an image."""
 
-    Attributes
-    ----------
-    normalisation : (mean, standard deviation)
-        Of the three channels, from 0 to 1.
-    scales : sequence of float
-        Sizes at which an image is looked at.
-    side : int or "whole"
-        Side of the central square that is looked at, or "whole" for the whole image.
-    min_side : int
-        Smallest side with at least one location.
-    """
-
-    normalisation: tuple[tuple[float, ...], tuple[float, ...]] = IMAGENET
-    scales: Sequence[float] = (1.0,)
-    side: int | str = 224
-    min_side: int = 32
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] = IMAGENET  # mean and standard deviation
+    scales: Sequence[float] = (1.0,)  # sizes at which the image is looked at
+    side: int | str = 224  # of the central square, or "whole" for the whole image
+    min_side: int = 32  # smallest input with at least one location
 
 
 @dataclass(frozen=True)

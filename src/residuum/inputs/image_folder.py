@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.features.extraction import list_folder
+from residuum.features.image_files import list_folder
 from residuum.inputs.data import OwnData
 from residuum.inputs.roles import Asked, as_split
 
