@@ -91,7 +91,7 @@ def test_nearest_vs_distances() -> None:
     np.testing.assert_array_equal(NearestWord(words)(points), distances.argmin(axis=1))
 
 
-def test_threads_order_and_company_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:
+def test_threads_order_and_batch_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:
     once = fitted.transform(images)
     two = clone(fitted).set_params(n_jobs=2)
     two.fit(images)

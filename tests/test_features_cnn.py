@@ -74,7 +74,7 @@ def vgg16(vgg16_file: Path) -> CNNFeatures:
 
 
 def at_scales(extractor: CNNFeatures, scales: tuple[float, ...]) -> CNNFeatures:
-    """The same network in memory, looked through at other scales."""
+    """The same network in memory, looking at images at other scales."""
     other = copy.copy(extractor).set_params(scales=scales)
     other.model_ = extractor.model_
     return other
@@ -216,7 +216,7 @@ def test_efficientnet_vs_its_own_package(lite: CNNFeatures) -> None:
     np.testing.assert_allclose(features[0], expected / np.linalg.norm(expected), atol=1e-5)
 
 
-def test_order_and_company_change_only_the_last_digits(lite: CNNFeatures) -> None:
+def test_order_and_batch_change_only_the_last_digits(lite: CNNFeatures) -> None:
     images = [scene(60 + 11 * i, 300 - 20 * i, seed=i) for i in range(7)]
     once = lite.transform(images)
     np.testing.assert_array_equal(lite.transform(images), once)

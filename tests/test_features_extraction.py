@@ -26,6 +26,7 @@ pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headl
 
 from residuum.cli.features import features as command
 from residuum.features import BowSift, ImageError, extract_folder, extract_images
+from residuum.system.threads import in_order
 
 
 class Means(TransformerMixin, BaseEstimator):
@@ -140,6 +141,21 @@ def test_ugly_files_are_named_and_skipped(photos: Path, tmp_path: Path) -> None:
         extract_folder(
             photos, Means("x"), out=tmp_path / "f.npz", cache_dir=tmp_path / "cache", on_bad="raise"
         )
+
+
+def test_an_extractor_learns_from_the_images_it_may_see(photos: Path, tmp_path: Path) -> None:
+    paths = sorted((photos / "cat").rglob("*.png"))[:6]
+    found = extract_images(paths, BowSift(n_words=6), fit_on=paths[:3], cache_dir=tmp_path / "cache")
+    np.testing.assert_array_equal(found.X, BowSift(n_words=6).fit(paths[:3]).transform(paths))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_images_are_not_read_further_ahead_than_said(n_jobs: int) -> None:
+    asked: list[int] = []
+    results = in_order(lambda i: 2 * i, (asked.append(i) or i for i in range(100)), n_jobs=n_jobs, ahead=5)
+    assert next(results) == 0
+    assert len(asked) == 6
+    assert list(results) == list(range(2, 200, 2))
 
 
 def test_equal_files_are_computed_once(tmp_path: Path) -> None:

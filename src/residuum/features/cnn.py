@@ -60,7 +60,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     ----------
     network : str, torch.nn.Module or callable, default="efficientnet_lite0"
         One of "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19"; or any
-        module or function that takes a float32 tensor (n, 3, height, width) of images, less ImageNet's mean
+        module or function that takes a float32 tensor (n, 3, height, width) of images, minus ImageNet's mean
         and divided by its standard deviation, and returns (n, n_features) or (n, n_features, h, w).
     weights : path or None, default=None
         Weight file of a named network. Its name must carry the first digits of its SHA-256, as published
@@ -228,7 +228,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     totals[rows] += self._forward(np.stack([batch[i][scale] for i in rows]))
         if not np.isfinite(totals).all():
             raise DataError(f"The network {self._title()} gave NaN or infinity. Check its weights.")
-        # The sum over all locations and their average differ by a number that the norm removes.
+        # The sum over all locations and their average differ by a factor, which the norm removes.
         norms = np.linalg.norm(totals, axis=1, keepdims=True)
         return (totals / np.where(norms > 0, norms, 1)).astype(np.float32)
 
@@ -271,7 +271,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return f"{named.__module__}.{named.__qualname__}"
 
     def _view(self) -> View:
-        """How the network looks at an image: as it is described above, unless `scales` or `side` say else."""
+        """How the network looks at an image: its own way, except for `scales` and `side` that are given."""
         view = NETWORKS[self.network].view if isinstance(self.network, str) else View()
         return replace(
             view,
@@ -301,7 +301,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         if isinstance(self.network, str):
-            state.pop("model_", None)  # hundreds of MB that are on disk already; loaded again on first use
+            state.pop("model_", None)  # hundreds of MB that are on disk already and are loaded on first use
         return state
 
     def __sklearn_tags__(self) -> Any:
