@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
-from joblib import effective_n_jobs
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
 from residuum.features._parameters import check_integers, refuse
-from residuum.system.threads import run_chunks
+from residuum.system.threads import single_threaded_blas
 
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
 # interpreter does not matter.
@@ -205,11 +205,11 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         features = np.empty((len(images), n_paths, height, width), dtype=rows.dtype)
         padded = (height + 2) * (width + 2) * 4**self.J
         block = max(1, _PIXELS_IN_FLIGHT // (padded * self.L))
-
-        def work(start: int, stop: int) -> None:
-            self._transform_block(images[start:stop], features[start:stop])
-
-        run_chunks(work, len(images), block, effective_n_jobs(self.n_jobs))
+        blocks = [slice(start, start + block) for start in range(0, len(images), block)]
+        with single_threaded_blas():  # the threads below are ours
+            Parallel(n_jobs=self.n_jobs, prefer="threads", require="sharedmem")(
+                delayed(self._transform_block)(images[part], features[part]) for part in blocks
+            )
         return features.reshape(len(images), -1)
 
     def _transform_block(self, images: FloatArray, out: FloatArray) -> None:
