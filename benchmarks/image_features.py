@@ -73,7 +73,7 @@ def cnn(paths: list[Path], network: str, threads: int, repeats: int) -> dict[str
 
     torch.set_num_threads(threads)
     extractor = CNNFeatures(network).fit()
-    mean, std = (torch.tensor(part)[:, None, None] for part in extractor._normalisation())
+    mean, std = (torch.tensor(part)[:, None, None] for part in extractor._view().normalisation)
     batches = []
     for start in range(0, len(paths), extractor.batch_size):
         prepared = [extractor._prepare(path) for path in paths[start : start + extractor.batch_size]]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from ugly_images import scene
@@ -13,11 +14,10 @@ from ugly_images import scene
 from residuum.errors import UsageError
 
 cv2 = pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headless")
-PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
 
 from residuum.features import BowSift, ImageError  # noqa: E402
 from residuum.features.bow_sift import NearestWord, dense_sift, grid  # noqa: E402
-from residuum.features.images import read_image  # noqa: E402
+from residuum.features.image_files import read_image  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_nearest_vs_distances() -> None:
     np.testing.assert_array_equal(NearestWord(words)(points), distances.argmin(axis=1))
 
 
-def test_threads_order_and_company_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:
+def test_threads_order_and_batch_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:
     once = fitted.transform(images)
     two = clone(fitted).set_params(n_jobs=2)
     two.fit(images)
@@ -105,7 +105,7 @@ def test_threads_order_and_company_change_nothing(fitted: BowSift, images: list[
 
 def test_paths_arrays_and_read_agree(fitted: BowSift, tmp_path: Path) -> None:
     pixels = scene(300, 210)
-    PIL.fromarray(pixels).save(tmp_path / "a.png")
+    Image.fromarray(pixels).save(tmp_path / "a.png")
     from_path = fitted.transform([tmp_path / "a.png"])
     np.testing.assert_array_equal(fitted.transform([str(tmp_path / "a.png")]), from_path)
     np.testing.assert_array_equal(fitted.transform(np.array([str(tmp_path / "a.png")])), from_path)
@@ -169,7 +169,10 @@ def test_bad_input(fitted: BowSift, tmp_path: Path) -> None:
         fitted.transform([scene(15, 40)])
 
 
-def test_progress_goes_to_stderr(images: list[np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_stderr(
+    images: list[np.ndarray], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes stderr for a terminal
     BowSift(n_words=4, verbose=True).fit(images).transform(images)
     captured = capsys.readouterr()
     assert captured.out == ""

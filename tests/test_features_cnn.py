@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from ugly_images import scene
@@ -18,10 +19,12 @@ from ugly_images import scene
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra 'deep': torch")
-PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
 
-from residuum.features import CNNFeatures, ImageError  # noqa: E402
-from residuum.features import _networks as networks  # noqa: E402
+from residuum.features import (  # noqa: E402
+    CNNFeatures,
+    ImageError,
+    networks,
+)
 from residuum.system.packages import MissingPackageError  # noqa: E402
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
@@ -71,7 +74,7 @@ def vgg16(vgg16_file: Path) -> CNNFeatures:
 
 
 def at_scales(extractor: CNNFeatures, scales: tuple[float, ...]) -> CNNFeatures:
-    """The same network in memory, looked through at other scales."""
+    """The same network in memory, looking at images at other scales."""
     other = copy.copy(extractor).set_params(scales=scales)
     other.model_ = extractor.model_
     return other
@@ -95,7 +98,7 @@ def test_vgg_has_the_layout_of_the_published_files(name: str, convolutions: tupl
     total = sum(tensor.numel() for tensor in state.values())
     assert total == {"vgg16": 138_357_544, "vgg19": 143_667_240}[name]  # as published
     spec = networks.NETWORKS[name]
-    assert spec.scales == (0.5, 0.5**0.5, 1.0, 2**0.5, 2.0)
+    assert spec.view.scales == (0.5, 0.5**0.5, 1.0, 2**0.5, 2.0)
     assert spec.n_features == 4096
 
 
@@ -213,7 +216,7 @@ def test_efficientnet_vs_its_own_package(lite: CNNFeatures) -> None:
     np.testing.assert_allclose(features[0], expected / np.linalg.norm(expected), atol=1e-5)
 
 
-def test_order_and_company_change_only_the_last_digits(lite: CNNFeatures) -> None:
+def test_order_and_batch_change_only_the_last_digits(lite: CNNFeatures) -> None:
     images = [scene(60 + 11 * i, 300 - 20 * i, seed=i) for i in range(7)]
     once = lite.transform(images)
     np.testing.assert_array_equal(lite.transform(images), once)
@@ -225,7 +228,7 @@ def test_order_and_company_change_only_the_last_digits(lite: CNNFeatures) -> Non
 
 
 def test_paths_arrays_and_read_agree(lite: CNNFeatures, tmp_path: Path) -> None:
-    PIL.fromarray(scene(500, 390)).save(tmp_path / "a.jpg", quality=95)
+    Image.fromarray(scene(500, 390)).save(tmp_path / "a.jpg", quality=95)
     from_path = lite.transform([tmp_path / "a.jpg"])
     np.testing.assert_array_equal(lite.transform([lite.read(tmp_path / "a.jpg")]), from_path)
     np.testing.assert_array_equal(
@@ -267,7 +270,7 @@ def mean_colour(images: Any) -> Any:
 def test_plugged_in_function() -> None:
     extractor = CNNFeatures(mean_colour, side=64)
     pixels = scene(90, 120)
-    square = normalised(np.asarray(PIL.fromarray(pixels).resize((97, 73), 3))[4:68, 16:80])
+    square = normalised(np.asarray(Image.fromarray(pixels).resize((97, 73), 3))[4:68, 16:80])
     expected = square.mean(dim=(2, 3)).numpy()[0]
     np.testing.assert_allclose(
         extractor.transform([pixels])[0], expected / np.linalg.norm(expected), rtol=1e-4

@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from ugly_images import png_header, scene, write_ugly
 
 from residuum.errors import DataFormatError, UsageError
-
-PIL = pytest.importorskip("PIL.Image", reason="needs the extra 'images': pillow")
-
-from residuum.features.images import ImageError, image_header, read_image, resize  # noqa: E402
+from residuum.features.image_files import ImageError, image_header, read_image, resize
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +80,7 @@ def test_huge_header_costs_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [{"max_side": 200}, {"max_short": 150}])
 def test_shrinking(tmp_path: Path, limit: dict[str, int]) -> None:
-    picture = PIL.fromarray(scene(900, 1200))
+    picture = Image.fromarray(scene(900, 1200))
     picture.save(tmp_path / "a.jpg", quality=95)
     picture.save(tmp_path / "a.png")
     from_jpeg, from_png = (read_image(tmp_path / name, **limit) for name in ("a.jpg", "a.png"))
@@ -90,7 +88,7 @@ def test_shrinking(tmp_path: Path, limit: dict[str, int]) -> None:
     assert close(from_jpeg, from_png, 8)
     np.testing.assert_array_equal(read_image(from_png, **limit), from_png)
     np.testing.assert_array_equal(read_image(scene(30, 40), **limit), scene(30, 40))
-    exif = PIL.Exif()
+    exif = Image.Exif()
     exif[0x0112] = 6
     picture.save(tmp_path / "turned.jpg", exif=exif, quality=95)
     assert close(read_image(tmp_path / "turned.jpg", **limit), np.rot90(from_jpeg, -1), 4)
@@ -133,10 +131,10 @@ def test_damaged_bytes_never_crash(ugly: tuple[Path, dict[str, str | None]], tmp
         assert read_image(tmp_path / "a.jpg").ndim == 3
 
 
-def test_importing_the_features_loads_no_image_library() -> None:
+def test_importing_the_features_loads_nothing_heavy() -> None:
     code = (
         "import sys, residuum.features, residuum.cli.features;"
-        "print([m for m in ('PIL', 'cv2', 'torch') if m in sys.modules])"
+        "print([m for m in ('PIL', 'cv2', 'torch', 'matplotlib', 'numba') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -12,7 +12,6 @@ from residuum import CRC, NRC, NSC, SRC
 from residuum.cli.main import main
 from residuum.experiments import photo_tables, protocol, tables
 from residuum.features import EXTRACTORS, BowSift
-from residuum.features.listed import extract_list
 from residuum.paper.data import DATASETS, Counts
 from residuum.paper.photos import PhotoPreparation, available, spanned
 from residuum.paper.plans import photo_plan
@@ -285,17 +284,3 @@ def test_span_coordinates_change_no_residual(model):
 def test_span_of_many_samples_is_left_alone():
     train, test = np.eye(5), np.ones((2, 5))
     assert spanned(train, test)[0] is train
-
-
-def test_extract_list_reuses_and_reports(template, tmp_path):
-    paths = sorted((template / "flowers102/jpg").iterdir())[:6]
-    bad = tmp_path / "bad.jpg"
-    bad.write_bytes(b"")
-    first = extract_list([*paths, bad], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
-    again = extract_list([bad, *paths[::-1]], BowSift(n_words=16), fit_on=paths[:4], cache_dir=tmp_path / "c")
-    assert (first.n_computed, again.n_computed) == (6, 0)
-    assert first.usable.tolist() == list(range(6))
-    assert again.usable.tolist() == list(range(1, 7))
-    np.testing.assert_array_equal(again.X, first.X[::-1])
-    assert first.skipped == ((str(bad), "empty file"),)
-    np.testing.assert_array_equal(first.X, BowSift(n_words=16).fit(paths[:4]).transform(paths))

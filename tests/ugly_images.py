@@ -1,4 +1,4 @@
-"""Image files of every kind that has ever stopped an hour's work, written by the tests themselves."""
+"""Image files of every kind that readers stumble over, written by the tests themselves."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ def _arguments(path: Path, options: dict[str, Any]) -> str:
 
 def _featured(data: OwnData, options: dict[str, Any]) -> OwnData:
     """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
-    from residuum.inputs.image_features import fit_extractor, with_features
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.image_features import with_features
     from residuum.models.preparing import as_pixels, built_extractor
 
     name = options["extractor"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from residuum.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from residuum.features import FolderReport
+    from residuum.system.progress import Report
 
 # The extractors are imported inside the command: `residuum --help` must not wait for them.
 
@@ -53,7 +55,7 @@ def _checked_name(context: click.Context, parameter: click.Parameter, value: str
     type=click.Choice(["skip", "raise"]),
     default="skip",
     show_default=True,
-    help="Files that are no usable images: name and skip them, or stop (exit code 3).",
+    help="Files that cannot be used as images: name and skip them, or stop (exit code 3).",
 )
 @click.option("--jobs", type=click.IntRange(min=-1), default=-1, show_default=True, help="Threads; -1: all.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
@@ -73,20 +75,23 @@ def features(
 ) -> None:
     """Turn every image below FOLDER, one sub-folder per class, into features.
 
-    What is computed is kept: an interrupted run goes on where it stopped, a second run costs nothing.
+    What is computed is kept: an interrupted run goes on where it stopped, and a second run computes nothing.
     """
+    from residuum.cli.output import check_target
     from residuum.features import extract_folder
+    from residuum.system.progress import progress_bars
 
     if jobs == 0:
         raise click.BadParameter("must be -1 or a positive number, got 0.", param_hint="--jobs")
+    target = check_target(out)
     started = time.perf_counter()
     try:
-        with _bars(quiet) as bars:
+        with progress_bars(shown=not quiet) as bars:
             model = _built(extractor, weights, fetch_weights, device, jobs, bars)
             report = extract_folder(
                 folder,
                 model,
-                out=out,
+                out=target,
                 cache_dir=cache,
                 on_bad=on_bad,
                 n_jobs=jobs,
@@ -98,19 +103,7 @@ def features(
         ) from None
     seconds = time.perf_counter() - started
     if as_json:
-        summary = {
-            "folder": str(folder),
-            "extractor": extractor,
-            "out": str(report.out),
-            "images": report.n_images,
-            "classes": report.n_classes,
-            "features": report.n_features,
-            "computed": report.n_computed,
-            "reused": report.n_reused,
-            "skipped": [{"path": path, "reason": reason} for path, reason in report.skipped],
-            "seconds": round(seconds, 3),
-        }
-        click.echo(json.dumps(summary, indent=2))
+        click.echo(json.dumps(_summary(folder, extractor, out, report, seconds), indent=2))
         return
     for path, reason in report.skipped[:_SHOWN]:
         click.echo(f"skipped {path!a}: {reason}", err=True)
@@ -118,12 +111,24 @@ def features(
         click.echo(f"skipped {len(report.skipped) - _SHOWN} more; all are listed in {out}.", err=True)
     click.echo(
         f"{out}: {report.n_images} images, {report.n_classes} classes, {report.n_features} features "
-        f"({report.n_computed} computed, {report.n_reused} reused, {len(report.skipped)} skipped, "
-        f"{seconds:.1f} s)"
+        f"({report.n_computed} computed, {report.n_images - report.n_computed} reused, "
+        f"{len(report.skipped)} skipped, {seconds:.1f} s)"
     )
 
 
-Report = Callable[[str, int, "int | None"], None]
+def _summary(folder: Path, extractor: str, out: Path, report: FolderReport, seconds: float) -> dict[str, Any]:
+    return {
+        "folder": str(folder),
+        "extractor": extractor,
+        "out": str(out),
+        "images": report.n_images,
+        "classes": report.n_classes,
+        "features": report.n_features,
+        "computed": report.n_computed,
+        "reused": report.n_images - report.n_computed,
+        "skipped": [{"path": path, "reason": reason} for path, reason in report.skipped],
+        "seconds": round(seconds, 3),
+    }
 
 
 def _built(name: str, weights: Path | None, fetch: bool, device: str | None, jobs: int, bars: Report) -> Any:
@@ -140,25 +145,3 @@ def _built(name: str, weights: Path | None, fetch: bool, device: str | None, job
     if weights is not None:
         options["weights"] = weights
     return EXTRACTORS[name](device=device or "cpu", **options)
-
-
-@contextmanager
-def _bars(quiet: bool) -> Iterator[Report]:
-    """Bars on stderr, one per name; stdout is for results."""
-    if quiet:
-        yield lambda name, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-
-        def report(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = progress.add_task(name, total=total)
-            progress.update(tasks[name], completed=done, total=total)
-
-        yield report

@@ -132,7 +132,8 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     """The data with features and a split into train and test, and the step that made the features."""
     import numpy as np
 
-    from residuum.inputs.image_features import fit_extractor, guess_image_shape, with_features
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.image_features import guess_image_shape, with_features
     from residuum.inputs.splitting import train_test
     from residuum.models.preparing import as_pixels, built_extractor
     from residuum.models.queries import EXTRACTOR

@@ -3,10 +3,12 @@
 `METHODS` is the only list of the methods. A new classifier is its class and one line here.
 """
 
+from typing import Any
+
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.estimators.confidence import ConfidentClassifier
 
-METHODS: dict[str, type] = {
+METHODS: dict[str, Any] = {
     "NSC": NSC,
     "SRC": SRC,
     "CRC": CRC,

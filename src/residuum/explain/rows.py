@@ -106,7 +106,7 @@ def explain_row(
         found = _class_parts(whole, classifier.dictionary_, steps, inputs, notes)
         parts = {k: to_pixels(part, query.shape, low=low, high=high) for k, part in found.items()} or None
     elif data.paths is not None:
-        from residuum.features.images import read_image
+        from residuum.features.image_files import read_image
 
         query = read_image(data.paths[row], max_side=LARGEST_SIDE, min_side=1)
         notes.append("The features of an image file cannot be turned back into pixels: no part is drawn.")

@@ -1,7 +1,7 @@
 """Features: scikit-learn transformers from raw samples to what the classifiers code.
 
-To add one: a module of its own and one line in FEATURES. Those that take images rather than numbers also get
-a line in EXTRACTORS, under the name that ``residuum features --with`` knows.
+EigenfacePCA and Scattering2D take numbers; BowSift and CNNFeatures take images, and are listed in EXTRACTORS
+under the names that ``residuum features --with`` knows.
 """
 
 from __future__ import annotations
@@ -10,21 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from residuum.features._networks import NETWORKS, fetch_weights
 from residuum.features.bow_sift import BowSift
 from residuum.features.cache import cached_transform
 from residuum.features.cnn import CNNFeatures
-from residuum.features.folder import FolderFeatures, FolderReport, extract_folder, load_features
-from residuum.features.images import ImageError, read_image
+from residuum.features.extraction import FolderReport, ImageFeatures, extract_folder, extract_images
+from residuum.features.image_files import ImageError, read_image
+from residuum.features.networks import NETWORKS, fetch_weights
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
-
-FEATURES: dict[str, type] = {
-    "pca": EigenfacePCA,
-    "scattering": Scattering2D,
-    "bow_sift": BowSift,
-    "cnn": CNNFeatures,
-}
 
 EXTRACTORS: dict[str, Callable[..., Any]] = {
     "bow_sift": BowSift,
@@ -33,17 +26,16 @@ EXTRACTORS: dict[str, Callable[..., Any]] = {
 
 __all__ = [
     "EXTRACTORS",
-    "FEATURES",
     "BowSift",
     "CNNFeatures",
     "EigenfacePCA",
-    "FolderFeatures",
     "FolderReport",
     "ImageError",
+    "ImageFeatures",
     "Scattering2D",
     "cached_transform",
     "extract_folder",
+    "extract_images",
     "fetch_weights",
-    "load_features",
     "read_image",
 ]

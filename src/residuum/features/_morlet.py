@@ -49,7 +49,7 @@ class FilterBank:
 
 
 def _aliased_frequencies(size: int, sigma: float, xi: float) -> FloatArray:
-    # exp(-9^2 / 2) = 3e-18: what lies beyond is nothing.
+    # exp(-9^2 / 2) = 3e-18: what lies beyond is negligible.
     reach = math.ceil((9.0 / sigma + xi) / (2 * math.pi)) + 1
     return 2 * math.pi * (np.fft.fftfreq(size)[:, None] + np.arange(-reach, reach + 1))  # (size, aliases)
 

@@ -9,12 +9,10 @@ The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik e
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -25,9 +23,19 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from residuum.errors import UsageError
-from residuum.features._stream import as_images, in_order, n_threads, progress_bar
-from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image
+from residuum.features._parameters import check_integers, refuse
+from residuum.features.image_files import (
+    RULES_VERSION,
+    ImageSource,
+    Pixels,
+    as_images,
+    images_as_input,
+    read_image,
+)
+from residuum.system.files import sha256
 from residuum.system.packages import opencv
+from residuum.system.progress import progress_bars
+from residuum.system.threads import in_order
 
 N_CELLS = 5
 _FIT_IMAGES = 1000
@@ -86,8 +94,8 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     words, 1 + 2 x 2 cells, 5,120 numbers of unit l2 norm. X is a list of images (paths or pixel arrays), not
     a matrix of numbers; the images are read one by one, so memory does not grow with their number.
 
-    An image is read by the rules of ``residuum.features.images``. Images with a side below `patch` pixels are
-    refused.
+    An image is read by the rules of ``residuum.features.image_files``. Images with a side below `patch`
+    pixels are refused.
 
     Parameters
     ----------
@@ -128,6 +136,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     feature_version = 1
+    learned_array = "codebook_"  # what `fit_extractor` keeps, since k-means takes long
 
     def __init__(
         self,
@@ -170,31 +179,39 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         images = as_images(X, "BowSift")
         random = check_random_state(self.random_state)
-        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
-        seeds = random.randint(2**31, size=len(chosen))
-        each = -(-self.n_samples // len(chosen))
-
-        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
-            descriptors = self._describe(images[job[0]])
-            keep = np.random.default_rng(job[1]).permutation(len(descriptors))[:each]
-            return descriptors[np.sort(keep)]
-
-        with _own_threads(), progress_bar("codebook", len(chosen), self.verbose) as advance:
-            parts = []
-            for part in in_order(sample, zip(chosen, seeds), n_threads(self.n_jobs)):
-                parts.append(part)
-                advance(1)
-            descriptors = np.concatenate(parts)[: self.n_samples]
+        with _own_threads():
+            descriptors = self._sampled_descriptors(images, random)
             if len(descriptors) < self.n_words:
                 raise UsageError(
                     f"BowSift needs at least n_words={self.n_words} patches to learn its codebook. "
-                    f"Got {len(descriptors)} from {len(chosen)} images; add images or lower n_words."
+                    f"Got {len(descriptors)} from {len(images)} images; add images or lower n_words."
                 )
             kmeans = MiniBatchKMeans(
                 self.n_words, batch_size=4096, n_init=1, max_iter=5, random_state=random.randint(2**31)
             )
             self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
         return self
+
+    def _sampled_descriptors(
+        self, images: Sequence[Any], random: np.random.RandomState
+    ) -> npt.NDArray[np.float32]:
+        """At most `n_samples` descriptors, drawn evenly from at most 1,000 images."""
+        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
+        seeds = random.randint(2**31, size=len(chosen))
+        each = -(-self.n_samples // len(chosen))
+
+        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
+            index, seed = job
+            descriptors = dense_sift(self.read(images[index]), self.patch, self.stride)
+            keep = np.random.default_rng(seed).permutation(len(descriptors))[:each]
+            return descriptors[np.sort(keep)]
+
+        parts = []
+        with progress_bars(shown=self.verbose) as report:
+            for part in in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs):
+                parts.append(part)
+                report("codebook", len(parts), len(chosen))
+        return np.concatenate(parts)[: self.n_samples]
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of every image.
@@ -213,10 +230,10 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         images = as_images(X, "BowSift")
         features = np.empty((len(images), self._n_features_out), dtype=np.float32)
         encode = partial(self._encode, nearest=NearestWord(self.codebook_))
-        with _own_threads(), progress_bar("BOW-SIFT", len(images), self.verbose) as advance:
-            for i, row in enumerate(in_order(encode, images, n_threads(self.n_jobs))):
+        with _own_threads(), progress_bars(shown=self.verbose) as report:
+            for i, row in enumerate(in_order(encode, images, n_jobs=self.n_jobs)):
                 features[i] = row
-                advance(1)
+                report("BOW-SIFT", i + 1, len(images))
         return features
 
     def read(self, source: ImageSource) -> Pixels:
@@ -238,16 +255,12 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Return the SHA-256 of all that the features of an image depend on."""
         check_is_fitted(self)
         parameters = (self.feature_version, RULES_VERSION, self.patch, self.stride, self.max_side)
-        digest = hashlib.sha256(f"BowSift {parameters} {self.codebook_.shape}".encode())
-        digest.update(np.ascontiguousarray(self.codebook_, dtype=np.float32).data)
-        return digest.hexdigest()
+        text = f"BowSift {parameters} {self.codebook_.shape}"
+        return sha256(text.encode(), np.ascontiguousarray(self.codebook_, dtype=np.float32))
 
     @property
     def _n_features_out(self) -> int:
         return N_CELLS * len(self.codebook_)
-
-    def _describe(self, source: ImageSource) -> npt.NDArray[np.float32]:
-        return dense_sift(self.read(source), self.patch, self.stride)
 
     def _encode(self, source: ImageSource, nearest: NearestWord) -> npt.NDArray[np.float32]:
         grey = self.read(source)
@@ -259,38 +272,23 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
 
     def _check_parameters(self) -> None:
-        limits: Sequence[tuple[str, int, int]] = (
-            ("n_words", 1, 2**20),
-            ("patch", 4, 1024),
-            ("stride", 1, 1024),
-            ("max_side", 4, 2**15),
-            ("n_samples", 1, 2**31 - 1),
+        check_integers(
+            self,
+            n_words=(1, 2**20),
+            patch=(4, 1024),
+            stride=(1, 1024),
+            max_side=(4, 2**15),
+            n_samples=(1, 2**31 - 1),
         )
-        for name, low, high in limits:
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
-                raise UsageError(
-                    f"The '{name}' parameter of BowSift must be an integer from {low} to {high}. "
-                    f"Got {value!r} instead."
-                )
         if self.patch % 4 or self.patch > self.max_side:
-            raise UsageError(
-                "The 'patch' parameter of BowSift must be a multiple of 4, at most max_side="
-                f"{self.max_side}. Got {self.patch!r} instead."
-            )
+            refuse(self, "patch", f"a multiple of 4, at most max_side={self.max_side}")
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Images, by path or as arrays: the checks for matrices of numbers do not apply.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
-        tags.no_validation = True
-        return tags
+        return images_as_input(super().__sklearn_tags__())
 
 
 class NearestWord:
-    """Index of the nearest word: argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
+    """Index of the nearest word, argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
 
     def __init__(self, codebook: npt.NDArray[np.float32]) -> None:
         bias = -0.5 * np.einsum("kd,kd->k", codebook, codebook)
@@ -300,11 +298,11 @@ class NearestWord:
     def __call__(self, descriptors: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
         """Words of descriptors (n, 128)."""
         if not hasattr(self.local, "scores"):
-            # Memory of its own for each thread: asked for anew, its pages cost more than the arithmetic.
+            # Each thread reuses its memory: fresh pages would cost more than the arithmetic.
             self.local.scores = np.empty((_BLOCK, self.scorer.shape[1]), dtype=np.float32)
             self.local.rows = np.ones((_BLOCK, len(self.scorer)), dtype=np.float32)
         words = np.empty(len(descriptors), dtype=np.int64)
-        for start in range(0, len(descriptors), _BLOCK):  # a block's scores stay in the cache
+        for start in range(0, len(descriptors), _BLOCK):  # the scores of a block stay in the cache
             block = descriptors[start : start + _BLOCK]
             rows = self.local.rows[: len(block)]
             rows[:, :-1] = block

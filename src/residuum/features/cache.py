@@ -1,55 +1,80 @@
-"""Features kept on disk under the hash of everything they depend on.
+"""Features kept on disk under the SHA-256 of everything they depend on.
 
-    key = SHA-256(class, version, parameters, fitted state, shape and dtype and bytes of X)
-
-One entry is one folder ``<key>/`` with ``features.npy`` and ``entry.json`` (shape, dtype, SHA-256 of the
-array file, what made it). A folder is filled under a temporary name and renamed into place, so an entry is
-either whole or absent; whoever renames first wins and the others use their own copy.
+One entry is one ``.npy`` file, followed by the SHA-256 of all that stands before it. It is written whole or
+not at all, and a file that is truncated or altered is taken for missing. Any number of processes may use one
+folder: the last to write an entry wins, and all write the same.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import json
+import io
 import os
-import shutil
+import pickle
 import sys
-import tempfile
-import time
 import warnings
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-FORMAT = 1
-_ARRAY = "features.npy"
-_ENTRY = "entry.json"
-_TEMPORARY = ".writing-"
-_STALE_SECONDS = 24 * 3600
+from residuum.errors import DataError, UsageError
+from residuum.system.files import sha256, written_whole
+from residuum.system.folders import cache_folder
+
+FORMAT = 2
+_DIGITS = 64  # of a SHA-256 in hexadecimal
 # Parameters that say how to compute, not what.
 _IRRELEVANT = frozenset({"n_jobs", "verbose"})
 
 
-def default_cache_dir() -> Path:
-    """Return the folder used when none is given: ``features`` in the data home, else in the platform's cache.
+class FeatureStore:
+    """Arrays on disk by key.
 
-    The data home is ``RESIDUUM_DATA``; it is passed over where it cannot be written, as on a shared volume.
+    Parameters
+    ----------
+    folder : path or None, default=None
+        Made when the first entry is written. None is ``features`` in the cache folder of residuum.
     """
-    home = os.environ.get("RESIDUUM_DATA")
-    if home and os.access(home, os.W_OK):
-        return Path(home) / "features"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "residuum" / "features"
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else cache_folder() / "features"
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key[2:]}.npy"
+
+    def get(self, key: str, *, mmap: bool = False) -> npt.NDArray[Any] | None:
+        """Return the array of a key, or None where there is no intact one; `mmap` leaves it on the disk."""
+        path = self._path(key)
+        try:
+            content = np.memmap(path, dtype=np.uint8, mode="r")
+            # The checksum comes before numpy reads the header, so a damaged header is never obeyed.
+            if sha256(content[:-_DIGITS]).encode() != content[-_DIGITS:].tobytes():
+                return None
+            return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+
+    def put(self, key: str, array: npt.NDArray[Any]) -> None:
+        """Keep an array; DataError where the folder cannot be written."""
+        path = self._path(key)
+        array = np.ascontiguousarray(array)
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+        pieces: tuple[Any, ...] = (header.getvalue(), array.reshape(-1).view(np.uint8))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(path) as file:
+                for piece in (*pieces, sha256(*pieces).encode()):
+                    file.write(piece)
+        except OSError as error:
+            raise DataError(
+                f"Features could not be kept in {self.folder}: {error.strerror or error}. "
+                "What is there already will be reused: free some space, or choose another cache folder, and "
+                "run the same again."
+            ) from error
 
 
 def cached_transform(
@@ -69,10 +94,10 @@ def cached_transform(
     ----------
     transformer : estimator with a transform method
         Fitted, where it needs to be. Change any parameter or learned value and it gets another entry.
-    X : array-like
-        Numbers; sparse matrices and object arrays are refused.
+    X : array-like of numbers
+        Sparse matrices, text and objects are refused. For image files see `extract_images`.
     cache_dir : path or None, default=None
-        Folder for the entries, made if missing. None is ``default_cache_dir()``.
+        Folder for the entries, made if missing. None is ``features`` in the cache folder of the platform.
     mmap : bool, default=False
         Whether to return a read-only memory map of the file in place of an array in memory.
 
@@ -81,174 +106,46 @@ def cached_transform(
     ndarray or numpy.memmap
         The features.
     """
-    folder = Path(cache_dir) if cache_dir is not None else default_cache_dir()
+    store = FeatureStore(cache_dir)
     key = cache_key(transformer, X)
-    features = _read(folder, key, mmap)
-    if features is not None:
-        return features
-    features = np.asarray(transformer.transform(X))
+    kept = store.get(key, mmap=mmap)
+    if kept is not None:
+        return kept
+    features = _numbers(transformer.transform(X), "features")
     try:
-        _write(folder, key, features, _describe(transformer))
-    except OSError as error:
-        warnings.warn(
-            f"The features could not be kept in {folder} ({error}); they will be computed again next time. "
-            "Free some space or pass another cache_dir.",
-            stacklevel=2,
-        )
+        store.put(key, features)
+    except DataError as error:
+        warnings.warn(f"{error} The features will be computed again next time.", stacklevel=2)
         return features
-    if mmap:
-        mapped = _read(folder, key, mmap)
-        return features if mapped is None else mapped
-    return features
+    mapped = store.get(key, mmap=True) if mmap else None
+    return features if mapped is None else mapped
 
 
 def cache_key(transformer: BaseEstimator, X: npt.ArrayLike) -> str:
     """Return the hexadecimal SHA-256 of a transformer, its learned state and the data."""
-    digest = hashlib.sha256(f"residuum features {FORMAT}\n".encode())
-    _feed(digest, transformer, "transformer")
-    if hasattr(X, "toarray"):
-        raise TypeError("cached_transform takes dense arrays as X. Got a sparse matrix; use X.toarray().")
-    _feed(digest, np.asarray(X), "X")
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, value: Any, where: str) -> None:
-    """Add a value to the digest, with its type and length so that no two structures look the same."""
-    if isinstance(value, BaseEstimator):
-        params = value.get_params(deep=False)
-        learned = {k: v for k, v in vars(value).items() if k not in params and not k.startswith("_sklearn")}
-        relevant = {k: v for k, v in params.items() if k not in _IRRELEVANT}
-        _feed(digest, [_describe(value), relevant, learned], where)
-    elif isinstance(value, np.ndarray):
-        _feed_array(digest, value, where)
-    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        text = repr(value).encode()
-        digest.update(f"{type(value).__name__} {len(text)}:".encode() + text)
-    elif isinstance(value, np.generic):
-        _feed_array(digest, np.asarray(value), where)
-    elif isinstance(value, (list, tuple)):
-        digest.update(f"{type(value).__name__} {len(value)}:".encode())
-        for i, item in enumerate(value):
-            _feed(digest, item, f"{where}[{i}]")
-    elif isinstance(value, dict):
-        digest.update(f"dict {len(value)}:".encode())
-        for name in sorted(value, key=repr):
-            _feed(digest, name, where)
-            _feed(digest, value[name], f"{where}.{name}")
-    elif isinstance(value, np.ufunc):  # without a __qualname__ before numpy 2
-        _feed(digest, f"numpy.{value.__name__}", where)
-    elif isinstance(value, type) or hasattr(value, "__qualname__"):
-        if "<" in value.__qualname__:
-            raise TypeError(f"cached_transform cannot identify {where}={value!r}. Use a named function.")
-        _feed(digest, f"{value.__module__}.{value.__qualname__}", where)
-    else:
-        raise TypeError(
-            f"cached_transform cannot make a key of {where}, a {type(value).__name__}. It takes estimators "
-            "made of numbers, strings, arrays, lists and dicts; call transform directly for others."
-        )
-
-
-def _feed_array(digest: Any, array: npt.NDArray[Any], where: str) -> None:
-    if array.dtype.hasobject:
-        if array.ndim == 1 and all(isinstance(item, str) for item in array):  # column names
-            _feed(digest, array.tolist(), where)
-            return
-        raise TypeError(
-            f"cached_transform takes arrays of numbers. Got {where} with dtype {array.dtype}; convert it, "
-            "for example with .astype(float)."
-        )
-    digest.update(f"array {array.dtype.str} {array.shape}:".encode())
-    rows = max(1, 2**24 // max(1, array[:1].nbytes)) if array.ndim else 1
-    for start in range(0, len(array) if array.ndim else 1, rows):
-        part = array[start : start + rows] if array.ndim else array
-        digest.update(np.ascontiguousarray(part).data)
-
-
-@lru_cache
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version("scikit-learn" if package == "sklearn" else package)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _describe(transformer: Any) -> str:
     kind = type(transformer)
-    version = _version(kind.__module__.partition(".")[0])
+    state = {name: value for name, value in vars(transformer).items() if name not in _IRRELEVANT}
+    try:
+        state_hash = joblib.hash(state, hash_name="sha1")
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"cached_transform cannot identify the parameters of {kind.__name__}: {error}. Use functions "
+            "that are defined in a module, or call transform directly."
+        ) from error
+    package = sys.modules[kind.__module__.partition(".")[0]]
     # A transformer whose output changes within one release of its package counts up feature_version.
-    return f"{kind.__module__}.{kind.__qualname__} {version} {getattr(kind, 'feature_version', 0)}"
+    versions = (FORMAT, getattr(package, "__version__", ""), getattr(kind, "feature_version", 0))
+    X = _numbers(X, "X")
+    text = repr((kind.__module__, kind.__qualname__, versions, state_hash, X.dtype.str, X.shape))
+    return sha256(text.encode(), np.ascontiguousarray(X).reshape(-1).view(np.uint8))
 
 
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read(folder: Path, key: str, mmap: bool) -> npt.NDArray[Any] | None:
-    """Return a checked entry, or None where there is none that can be trusted."""
-    path = folder / key / _ARRAY
-    try:
-        entry = json.loads((folder / key / _ENTRY).read_text(encoding="utf-8"))
-        # The checksum comes before numpy sees the file, so a damaged header is never obeyed.
-        if entry["key"] != key or entry["format"] != FORMAT or entry["sha256"] != _file_digest(path):
-            return None
-        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write(folder: Path, key: str, features: npt.NDArray[Any], made_by: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
-    temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
-    try:
-        with (temporary / _ARRAY).open("wb") as file:
-            np.save(file, features, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        entry = {
-            "format": FORMAT,
-            "key": key,
-            "made_by": made_by,
-            "shape": list(features.shape),
-            "dtype": features.dtype.str,
-            "sha256": _file_digest(temporary / _ARRAY),
-        }
-        with (temporary / _ENTRY).open("w", encoding="utf-8") as text:
-            json.dump(entry, text, indent=2)
-            text.flush()
-            os.fsync(text.fileno())
-        _publish(temporary, folder, key)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _publish(temporary: Path, folder: Path, key: str) -> None:
-    """Rename a finished folder into place; a damaged one in the way is moved out first."""
-    for _ in range(3):
-        try:
-            temporary.rename(folder / key)
-            return
-        except OSError:
-            if not (folder / key).exists():
-                raise
-        if _read(folder, key, mmap=True) is not None:  # another process was first
-            return
-        aside = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
-        try:
-            (folder / key).rename(aside / "damaged")
-        except FileNotFoundError:  # another process moved it
-            pass
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    raise OSError(f"{folder / key} is being replaced by other processes")
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what processes killed while writing left behind."""
-    for path in folder.glob(_TEMPORARY + "*"):
-        try:
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-        except OSError:
-            continue
+def _numbers(values: Any, name: str) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufc":
+        raise UsageError(
+            f"cached_transform takes and keeps dense arrays of numbers. Got {name} of type "
+            f"{type(values).__name__} and dtype {array.dtype}; convert it, for example with .astype(float), "
+            "or with .toarray() if it is sparse."
+        )
+    return array

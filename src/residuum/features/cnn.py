@@ -7,10 +7,10 @@ x_s is the image scaled by s, f the network up to its penultimate layer, p a loc
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,13 +19,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from residuum.errors import DataError, UsageError
-from residuum.features._networks import IMAGENET, NETWORKS, checked_weights
-from residuum.features._stream import as_images, in_order, n_threads, progress_bar
-from residuum.features.images import RULES_VERSION, ImageSource, Pixels, read_image, resize
+from residuum.features._parameters import check_integers, refuse
+from residuum.features.image_files import (
+    RULES_VERSION,
+    ImageSource,
+    Pixels,
+    as_images,
+    images_as_input,
+    read_image,
+    resize,
+)
+from residuum.features.networks import NETWORKS, View, checked_weights
+from residuum.system.files import sha256
 from residuum.system.packages import torch as load_torch
+from residuum.system.progress import progress_bars
+from residuum.system.threads import in_order
 
 _WHOLE_SIDE = 512
 _LONGEST = 4  # sides; what lies beyond this multiple of the shorter side is cut off
@@ -43,14 +53,14 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     the image at their own resolution, a hundred times cheaper, and their weights come with pip packages.
 
     X is a list of images (paths or pixel arrays), not a matrix of numbers, read by the rules of
-    ``residuum.features.images``. Nothing is learned in fit. Arithmetic is float32 and repeatable; another
-    batch size, thread count or device may change the last digits (relative 1e-5).
+    ``residuum.features.image_files``. Nothing is learned in fit. Arithmetic is float32 and repeatable;
+    another batch size, thread count or device may change the last digits (relative 1e-5).
 
     Parameters
     ----------
     network : str, torch.nn.Module or callable, default="efficientnet_lite0"
         One of "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19"; or any
-        module or function that takes a float32 tensor (n, 3, height, width) of images, less ImageNet's mean
+        module or function that takes a float32 tensor (n, 3, height, width) of images, minus ImageNet's mean
         and divided by its standard deviation, and returns (n, n_features) or (n, n_features, h, w).
     weights : path or None, default=None
         Weight file of a named network. Its name must carry the first digits of its SHA-256, as published
@@ -123,15 +133,15 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._check_parameters()
         torch = load_torch()
         if isinstance(self.network, str):
-            spec = NETWORKS[self.network]
-            path = Path(self.weights) if self.weights is not None else spec.find_weights(None)
+            network = NETWORKS[self.network]
+            path = Path(self.weights) if self.weights is not None else network.find_weights(None)
             self.weights_sha256_ = checked_weights(path)
-            self.model_ = spec.build(path).to(self.device, memory_format=torch.channels_last)
-            self._n_features_out = spec.n_features
+            self.model_ = network.build(path).to(self.device, memory_format=torch.channels_last)
+            self._n_features_out = network.n_features
         else:
             self.weights_sha256_ = ""
             self.model_ = self.network.to(self.device) if hasattr(self.network, "to") else self.network
-            side = 224 if self._side() == "whole" else int(self._side())
+            side = 224 if self._view().side == "whole" else int(self._view().side)
             with self._quiet_torch():
                 self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
         return self
@@ -153,13 +163,13 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if not hasattr(self, "model_"):
             self.fit()
         features = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        prepared = in_order(self._prepare, images, n_threads(self.n_jobs), ahead=2 * self.batch_size)
-        with self._quiet_torch(), progress_bar(self._title(), len(images), self.verbose) as advance:
+        prepared = in_order(self._prepare, images, n_jobs=self.n_jobs, ahead=2 * self.batch_size)
+        with self._quiet_torch(), progress_bars(shown=self.verbose) as report:
             done = 0
             while batch := list(islice(prepared, self.batch_size)):
                 features[done : done + len(batch)] = self._pooled(batch)
                 done += len(batch)
-                advance(len(batch))
+                report(self._title(), done, len(images))
         return features
 
     def read(self, source: ImageSource) -> Pixels:
@@ -175,46 +185,35 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ndarray of uint8, shape (height, width, 3)
             Passing it to `transform` gives what passing `source` gives.
         """
-        side = self._side()
-        if side == "whole":
+        view = self._view()
+        if view.side == "whole":
             return read_image(source, max_side=_WHOLE_SIDE)
-        return read_image(source, max_short=_with_margin(int(side), max(self._scales())))
+        return read_image(source, max_short=_with_margin(int(view.side), max(view.scales)))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that the features of an image depend on."""
         if not hasattr(self, "weights_sha256_"):
             self.fit()
-        parts = (self.feature_version, RULES_VERSION, self._title(), self.weights_sha256_, self._side())
-        digest = hashlib.sha256(f"CNNFeatures {parts} {tuple(map(float, self._scales()))}".encode())
+        view = self._view()
+        parts = (self.feature_version, RULES_VERSION, self._title(), self.weights_sha256_, view.side)
+        pieces = [f"CNNFeatures {parts} {tuple(map(float, view.scales))}".encode()]
         if hasattr(self.network, "state_dict"):
-            digest.update(repr(self.network).encode())
+            pieces.append(repr(self.network).encode())
             for name, tensor in self.network.state_dict().items():
-                digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+                pieces += [name.encode(), tensor.detach().cpu().contiguous().numpy()]
         elif not isinstance(self.network, str) and "<" in self._title():
             raise UsageError(
                 "The features of CNNFeatures can be kept only when its network has a name. "
                 f"Got {self.network!r}; use a function defined in a module."
             )
-        return digest.hexdigest()
+        return sha256(*pieces)
 
     def _prepare(self, source: ImageSource) -> list[Pixels]:
         """The image at every scale, as the network takes it."""
-        pixels = self.read(source)
-        side = self._side()
-        shape = pixels.shape[:2]
-        if side != "whole":
-            scaled = []
-            for scale in self._scales():
-                short = _with_margin(int(side), scale)
-                resized = resize(pixels, _scaled_shape(shape, short / min(shape)))
-                square = max(1, round(int(side) * scale))
-                scaled.append(_centre(resized, (square, square)))
-            return scaled
-        least = NETWORKS[self.network].min_side if isinstance(self.network, str) else 32
-        pixels = _centre(pixels, tuple(min(n, _LONGEST * min(shape)) for n in shape))
-        shape = pixels.shape[:2]
-        factors = (max(scale, least / min(shape)) for scale in self._scales())
-        return [resize(pixels, _scaled_shape(shape, factor)) for factor in factors]
+        pixels, view = self.read(source), self._view()
+        if view.side == "whole":
+            return _whole(pixels, view)
+        return [_square(pixels, int(view.side), scale) for scale in view.scales]
 
     def _pooled(self, batch: list[list[Pixels]]) -> npt.NDArray[np.float32]:
         totals = np.zeros((len(batch), self._n_features_out))
@@ -229,14 +228,14 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     totals[rows] += self._forward(np.stack([batch[i][scale] for i in rows]))
         if not np.isfinite(totals).all():
             raise DataError(f"The network {self._title()} gave NaN or infinity. Check its weights.")
-        # The sum over all locations and their average differ by a number that the norm removes.
+        # The sum over all locations and their average differ by a factor, which the norm removes.
         norms = np.linalg.norm(totals, axis=1, keepdims=True)
         return (totals / np.where(norms > 0, norms, 1)).astype(np.float32)
 
     def _forward(self, pixels: Pixels) -> npt.NDArray[np.float64]:
         """Sum of the activations over all locations: (n, h, w, 3) -> (n, n_features)."""
         torch = load_torch()
-        mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._normalisation())
+        mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._view().normalisation)
         images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
         images = images.float()  # (n, h, w, 3)
         images -= torch.from_numpy(mean).to(self.device)
@@ -271,77 +270,61 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         named = self.network if hasattr(self.network, "__qualname__") else type(self.network)
         return f"{named.__module__}.{named.__qualname__}"
 
-    def _side(self) -> int | str:
-        if self.side is not None:
-            return self.side
-        return NETWORKS[self.network].side if isinstance(self.network, str) else 224
-
-    def _scales(self) -> Sequence[float]:
-        if self.scales is not None:
-            return self.scales
-        return NETWORKS[self.network].scales if isinstance(self.network, str) else (1.0,)
-
-    def _normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        return NETWORKS[self.network].normalisation if isinstance(self.network, str) else IMAGENET
+    def _view(self) -> View:
+        """How the network looks at an image: its own way, except for `scales` and `side` that are given."""
+        view = NETWORKS[self.network].view if isinstance(self.network, str) else View()
+        return replace(
+            view,
+            scales=view.scales if self.scales is None else self.scales,
+            side=view.side if self.side is None else self.side,
+        )
 
     def _check_parameters(self) -> None:
-        def refuse(name: str, allowed: str) -> None:
-            raise UsageError(
-                f"The '{name}' parameter of CNNFeatures must be {allowed}. "
-                f"Got {getattr(self, name)!r} instead."
-            )
-
-        if isinstance(self.network, str):
-            if self.network not in NETWORKS:
-                refuse("network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
-        elif not callable(self.network):
-            refuse("network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
-        elif self.weights is not None:
-            refuse("weights", "None when 'network' is not a name")
-        scales = self._scales()
+        check_integers(self, batch_size=(1, 4096))
+        named = isinstance(self.network, str)
+        if self.network not in NETWORKS if named else not callable(self.network):
+            refuse(self, "network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
+        if not named and self.weights is not None:
+            refuse(self, "weights", "None when 'network' is not a name")
+        view = self._view()
+        scales, side = view.scales, view.side
         if not scales or not all(isinstance(s, Real) and 0.05 <= s <= 8 for s in scales):
-            refuse("scales", "None or numbers from 0.05 to 8")
-        side = self._side()
+            refuse(self, "scales", "None or numbers from 0.05 to 8")
         if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
-            refuse("side", "None, 'whole' or an integer from 16 to 2048")
-        if side != "whole" and isinstance(self.network, str):
-            least = NETWORKS[self.network].min_side
-            if round(int(side) * min(scales)) < least:
-                refuse("side", f"such that the smallest scale has the {least} pixels that the network needs")
-        if not isinstance(self.batch_size, Integral) or not 1 <= self.batch_size <= 4096:
-            refuse("batch_size", "an integer from 1 to 4096")
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return names such as ``cnnfeatures0``.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str
-            One name per feature.
-        """
-        check_is_fitted(self, "weights_sha256_")
-        return super().get_feature_names_out(input_features)
+            refuse(self, "side", "None, 'whole' or an integer from 16 to 2048")
+        least = view.min_side
+        if side != "whole" and named and round(int(side) * min(scales)) < least:
+            refuse(
+                self, "side", f"such that the smallest scale has the {least} pixels that the network needs"
+            )
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         if isinstance(self.network, str):
-            state.pop("model_", None)  # hundreds of MB that are on disk already; loaded again on first use
+            state.pop("model_", None)  # hundreds of MB that are on disk already and are loaded on first use
         return state
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Images, by path or as arrays: the checks for matrices of numbers do not apply.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
-        tags.no_validation = True
+        tags = images_as_input(super().__sklearn_tags__())
         tags.requires_fit = False
         return tags
+
+
+def _whole(pixels: Pixels, view: View) -> list[Pixels]:
+    """The whole image at every scale, without the ends of a long strip."""
+    shape = pixels.shape[:2]
+    pixels = _centre(pixels, tuple(min(n, _LONGEST * min(shape)) for n in shape))
+    shape = pixels.shape[:2]
+    factors = (max(scale, view.min_side / min(shape)) for scale in view.scales)
+    return [resize(pixels, _scaled_shape(shape, factor)) for factor in factors]
+
+
+def _square(pixels: Pixels, side: int, scale: float) -> Pixels:
+    """The central square of a side, cut from the image with its shorter side 8/7 of it."""
+    shape = pixels.shape[:2]
+    resized = resize(pixels, _scaled_shape(shape, _with_margin(side, scale) / min(shape)))
+    square = max(1, round(side * scale))
+    return _centre(resized, (square, square))
 
 
 def _with_margin(side: int, scale: float) -> int:

@@ -11,6 +11,8 @@ import scipy.linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from residuum.features._parameters import refuse
+
 FloatArray = npt.NDArray[np.floating[Any]]
 
 # Directions from a Gram matrix are off by about eps * (s_1 / s_k)^2, from the data itself by eps * s_1 / s_k.
@@ -158,16 +160,10 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check_parameters(self) -> None:
         n = self.n_components
         if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-            raise ValueError(
-                "The 'n_components' parameter of EigenfacePCA must be a positive integer or None. "
-                f"Got {n!r} instead."
-            )
+            refuse(self, "n_components", "a positive integer or None")
         for name in ("center", "normalize"):
-            value = getattr(self, name)
-            if not isinstance(value, (bool, np.bool_)):
-                raise ValueError(
-                    f"The '{name}' parameter of EigenfacePCA must be True or False. Got {value!r} instead."
-                )
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                refuse(self, name, "True or False")
 
     def _too_many(self, limit: str, shape: tuple[int, ...]) -> str:
         return (

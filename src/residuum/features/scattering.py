@@ -20,9 +20,10 @@ import scipy.fft
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
+from residuum.features._parameters import check_integers, refuse
+from residuum.system.threads import single_threaded_blas
 
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
 # interpreter does not matter.
@@ -205,7 +206,7 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         padded = (height + 2) * (width + 2) * 4**self.J
         block = max(1, _PIXELS_IN_FLIGHT // (padded * self.L))
         blocks = [slice(start, start + block) for start in range(0, len(images), block)]
-        with threadpool_limits(1, user_api="blas"):  # the threads below are ours
+        with single_threaded_blas():  # the threads below are ours
             Parallel(n_jobs=self.n_jobs, prefer="threads", require="sharedmem")(
                 delayed(self._transform_block)(images[part], features[part]) for part in blocks
             )
@@ -284,28 +285,16 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         return 1, n_features
 
     def _check_parameters(self) -> None:
-        for name, allowed in (("J", range(1, 13)), ("L", range(1, 129)), ("max_order", range(1, 3))):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value not in allowed:
-                raise ValueError(
-                    f"The '{name}' parameter of Scattering2D must be an integer from {allowed[0]} to "
-                    f"{allowed[-1]}. Got {value!r} instead."
-                )
+        check_integers(self, J=(1, 12), L=(1, 128), max_order=(1, 2))
         if self.normalize not in (None, "path_max"):
-            raise ValueError(
-                "The 'normalize' parameter of Scattering2D must be None or 'path_max'. "
-                f"Got {self.normalize!r} instead."
-            )
+            refuse(self, "normalize", "None or 'path_max'")
         shape = self.image_shape
         if shape is not None and not (
             isinstance(shape, Sequence)
             and len(shape) == 2
             and all(isinstance(side, Integral) and side > 0 for side in shape)
         ):
-            raise ValueError(
-                "The 'image_shape' parameter of Scattering2D must be None or two positive integers "
-                f"(height, width). Got {shape!r} instead."
-            )
+            refuse(self, "image_shape", "None or two positive integers (height, width)")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, UsageError
-from residuum.features.folder import extract_folder, load_features
-from residuum.features.images import ImageError, image_header, read_image, resize
+from residuum.features.extraction import extract_images
+from residuum.features.image_files import ImageError, image_header, read_image, resize
 from residuum.inputs.own_data import OwnData
 
 Progress = Callable[[int, int], None]
@@ -23,23 +21,6 @@ Pixels = npt.NDArray[np.uint8]
 THUMBNAIL_BYTES = 32 * 2**20  # of all thumbnails of a model together
 _SIDES = (64, 48, 32, 24)
 _LARGEST_PIXELS = 128
-_FIT_IMAGES = 1000
-
-
-def fit_extractor(extractor: Any, paths: Sequence[Path]) -> Any:
-    """Fit an extractor to at most 1,000 of these images; files that cannot be read are skipped."""
-    chosen = []
-    for i in np.random.default_rng(0).permutation(len(paths)):
-        try:
-            getattr(extractor, "read", read_image)(paths[i])
-        except ImageError:
-            continue
-        chosen.append(paths[i])
-        if len(chosen) == _FIT_IMAGES:
-            break
-    if not chosen:
-        raise DataError("None of the training files is a usable image.")
-    return extractor.fit(sorted(chosen))
 
 
 def with_features(data: OwnData, extractor: Any, *, progress: Progress | None = None) -> OwnData:
@@ -48,12 +29,11 @@ def with_features(data: OwnData, extractor: Any, *, progress: Progress | None = 
     An extractor that is not fitted is fitted to the images of the folder. What is computed is kept in the
     cache of `residuum.features`.
     """
-    with tempfile.TemporaryDirectory(prefix="residuum-") as scratch:
-        out = Path(scratch) / "features.npz"
-        extract_folder(data.source, extractor, out=out, progress=progress)
-        found = load_features(out)
-    reasons = {str(path): str(reason) for path, reason in found.skipped}
-    return _usable_images(data, found.paths.tolist(), found.X, reasons)
+    assert data.paths is not None
+    found = extract_images(data.paths, extractor, progress=progress)
+    names = {str(path): name for path, name in zip(data.paths, data.names.tolist(), strict=True)}
+    reasons = {names[path]: reason for path, reason in found.skipped}
+    return _usable_images(data, data.names[found.usable].tolist(), found.X, reasons)
 
 
 def _usable_images(data: OwnData, names: list[str], features: Any, reasons: dict[str, str]) -> OwnData:

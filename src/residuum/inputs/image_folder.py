@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.features.folder import list_folder
+from residuum.features.image_files import list_folder
 from residuum.inputs.assembling import PART_NAMES, as_split
 from residuum.inputs.columns import ColumnOptions
 from residuum.inputs.own_data import OwnData

@@ -24,12 +24,12 @@ from residuum.dictionary import unit_rows
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, ResiduumError
 from residuum.experiments.comparison import Split
 from residuum.features import EXTRACTORS
-from residuum.features._networks import NETWORKS
-from residuum.features.listed import ListedFeatures, extract_list
+from residuum.features.extraction import ImageFeatures, extract_images
+from residuum.features.networks import NETWORKS
 from residuum.paper.data import ImageSamples, data_home, load_images
 from residuum.paper.photo_tables import PhotoRow, PhotoTable
 from residuum.paper.preparation import Prepared, thinned
-from residuum.system.packages import opencv, pillow, torch
+from residuum.system.packages import opencv, torch
 
 Array = npt.NDArray[Any]
 OnImages = Callable[[str], None]
@@ -110,7 +110,6 @@ def _find(name: str, home: str | None, allow_subset: bool) -> tuple[ImageSamples
 
 def check_features(name: str, home: str | None) -> None:
     """Raise the error that says what is missing: a package, or the weights of a network."""
-    pillow()
     if name in NETWORKS:
         torch()
         NETWORKS[name].find_weights(data_home(home))
@@ -156,7 +155,7 @@ class PhotoPreparation:
         self._home, self._on_images = data_home, on_images
         self._cache_dir = cache_dir / "images" if cache_dir is not None else None
         self._loaded: dict[tuple[str, bool], ImageSamples] = {}
-        self._extracted: tuple[tuple[str, int], ListedFeatures] | None = None
+        self._extracted: tuple[tuple[str, int], ImageFeatures] | None = None
 
     def samples(self, row: str) -> ImageSamples:
         """The data set of a row."""
@@ -201,18 +200,18 @@ class PhotoPreparation:
             labels[parts.test],
         )
 
-    def _features(self, row: str, trial: int) -> ListedFeatures:
+    def _features(self, row: str, trial: int) -> ImageFeatures:
         """Features of the training images, then of the test images."""
         if self._extracted is None or self._extracted[0] != (row, trial):
             self._extracted = None  # one at a time: they may take a gigabyte
             self._extracted = ((row, trial), self._extract(row, trial))
         return self._extracted[1]
 
-    def _extract(self, row: str, trial: int) -> ListedFeatures:
+    def _extract(self, row: str, trial: int) -> ImageFeatures:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
         self._on_images(f"{row}: features")
-        found = extract_list(
+        found = extract_images(
             [*train, *(paths[i] for i in parts.test)],
             make_extractor(self.table.row(row).features, self._home),
             fit_on=train,

@@ -7,8 +7,6 @@ from typing import Any
 
 from residuum.errors import ResiduumError
 
-_IMAGES = "pip install 'residuum[images]'"
-
 
 class MissingPackageError(ResiduumError, ImportError):
     """A package that an extractor needs is not installed."""
@@ -26,14 +24,9 @@ def package(name: str, command: str) -> Any:
         ) from error
 
 
-def pillow() -> Any:
-    """Return Pillow's module Image."""
-    return package("PIL.Image", _IMAGES)
-
-
 def opencv() -> Any:
     """Return OpenCV."""
-    return package("cv2", _IMAGES)
+    return package("cv2", "pip install 'residuum[images]'")
 
 
 def torch() -> Any:

