@@ -44,7 +44,7 @@ def test_moments_vs_atoms(kind, name, rule, monkeypatch):
     by_moments, by_atoms = both(PROBLEMS[name], case.dictionary, monkeypatch)
     queries = case.unit_queries[np.abs(case.unit_queries).max(axis=1) > 0]
     scores = [RULES[rule](class_parts(solver, queries)[0]) for solver in (by_moments, by_atoms)]
-    # ||c_k||^2 = v'S_k v loses digits where v is large, that is with a small l2 outside the span of the atoms.
+    # ||c_k||^2 = v'S_k v loses digits where v is large: a small l2, outside the span of the atoms.
     tol = 1e-5 if rule == "scaled_residual" and PROBLEMS[name].l2 < 0.01 else 1e-9
     np.testing.assert_allclose(scores[0], scores[1], rtol=tol, atol=tol)
     codes = [solver.solve(queries).codes for solver in (by_moments, by_atoms)]
