@@ -107,13 +107,16 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
 
     from residuum.inputs.images import extracted, fit_extractor, guess_image_shape
     from residuum.inputs.splitting import train_test
+    from residuum.models.preparing import as_pixels, built_extractor
     from residuum.models.queries import EXTRACTOR
 
     name, shape = options["extractor"], options["image_shape"]
     if data.kind == "images":
         name = name or "bow_sift"
         if name == "pixels":
-            data = as_pixels(data, shape)
+            found = as_pixels(data, shape)
+            own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
+            data = found
     train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")
     marks[test] = "test"
@@ -132,31 +135,6 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     return found, ((EXTRACTOR, extractor),)
 
 
-def as_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
-    """A folder of images as rows of grey pixels."""
-    from residuum.inputs.images import pixel_shape, with_pixels
-
-    found = with_pixels(data, (shape[0], shape[1]) if shape else pixel_shape(data))
-    own.say_notes(replace(found, notes=found.notes[len(data.notes) :]))
-    return found
-
-
-def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:
-    """An extractor of image features by name."""
-    from residuum.features import EXTRACTORS
-
-    if name not in EXTRACTORS:
-        raise UsageError(f"--with must be one of pixels, {', '.join(EXTRACTORS)} for a folder. Got {name!r}.")
-    options: dict[str, Any] = {"n_jobs": -1}
-    if name != "bow_sift":
-        options["device"] = device or "cpu"
-        if weights is not None:
-            options["weights"] = weights
-    elif weights is not None or device is not None:
-        raise UsageError("--weights and --device go with a network; bow_sift has none.")
-    return EXTRACTORS[name](**options)
-
-
 def _shaped(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
     assert data.features is not None
     if shape is None or data.image_shape is not None:
@@ -171,6 +149,7 @@ def _shaped(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
 
 def _recipe(data: OwnData, options: dict[str, Any], settings: dict[str, Any]) -> Recipe:
     from residuum.models import Recipe
+    from residuum.models.preparing import chosen_scale
 
     confidence: dict[str, Any] = {}
     if options["probability"]:
@@ -189,13 +168,6 @@ def _recipe(data: OwnData, options: dict[str, Any], settings: dict[str, Any]) ->
         pca=options["pca"],
         confidence=confidence,
     )
-
-
-def chosen_scale(data: OwnData, asked: str | None) -> str | None:
-    """How to scale: as asked; by default the columns of a table, whose units differ, but not pixels."""
-    if asked is None:
-        return "minmax" if data.kind == "table" and data.image_shape is None else None
-    return None if asked == "none" else asked
 
 
 def _fitted(recipe: Recipe, train: OwnData, before: tuple[tuple[str, Any], ...]) -> Fitted:

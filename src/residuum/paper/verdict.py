@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from residuum.paper.outcomes import LEVEL, Outcome
-from residuum.paper.photo_tables import PhotoTable
 
 FAMILIES = {
     "sparse": ("SRC",),
@@ -24,7 +23,7 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
         said.append(
             "Some of this comes from a quick run, with less data than the paper: read it as a first look."
         )
-    if any(isinstance(o.table, PhotoTable) and o.table.row(r).subset for o in outcomes for r in o.rows):
+    if any(o.table.row(r).subset for o in outcomes for r in o.rows):
         said.append("Some rows come from a part of a data set: they say nothing about the paper's numbers.")
     honest = [outcome for outcome in outcomes if outcome.protocol == "best"]
     if honest:

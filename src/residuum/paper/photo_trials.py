@@ -1,4 +1,4 @@
-"""From a data set of photographs to the features of one trial, and what of a table can run here.
+"""From a data set of photographs to the features of one trial, and which rows can run here.
 
 BOW-SIFT's codebook is learned from the training images of the trial alone. Where there are more features than
 training samples, all samples are turned into coordinates of the span of the training samples plus one,
@@ -11,9 +11,7 @@ method here can tell the difference, and each is faster.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,67 +20,26 @@ import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, ResiduumError
-from residuum.experiments.comparison import Split
+from residuum.experiments.compared_data import Split
 from residuum.features import EXTRACTORS
 from residuum.features._networks import NETWORKS
 from residuum.features.listed import ListedFeatures, extract_list
 from residuum.paper.data import ImageSamples, data_home, load_images
-from residuum.paper.photo_tables import PhotoRow, PhotoTable
-from residuum.paper.preparation import Prepared, thinned
+from residuum.paper.entries import Row
+from residuum.paper.trials import Availability, TrialData, not_there, thinned
+from residuum.system.files import sha256
 from residuum.system.packages import opencv, pillow, torch
 
 Array = npt.NDArray[Any]
-OnImages = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Availability:
-    """The rows that can run, and why the others cannot.
-
-    Attributes
-    ----------
-    rows : dict of str to str
-        Name of every row whose data and features are at hand -> fingerprint of the list of its images.
-    missing : dict of str to str
-        Data set or kind of features -> reason and what to do, one line each.
-    """
-
-    rows: dict[str, str]
-    missing: dict[str, str]
-
-
-def available(rows: Iterable[PhotoRow], home: str | None, *, allow_subset: bool = False) -> Availability:
-    """Sort out which rows can run on this machine."""
-    missing: dict[str, str] = {}
-    found: dict[str, tuple[ImageSamples, bool]] = {}
-    ready: set[str] = set()
-    usable: dict[str, str] = {}
-    for row in rows:
-        if row.dataset not in found and row.dataset not in missing:
-            try:
-                found[row.dataset] = _find(row.dataset, home, allow_subset)
-            except DataError as error:
-                missing[row.dataset] = str(error).splitlines()[0]
-        if row.dataset in missing:
-            continue
-        if row.features not in ready and row.features not in missing:
-            try:
-                check_features(row.features, home)
-                ready.add(row.features)
-            except ResiduumError as error:
-                missing[row.features] = str(error)
-        if row.features in ready:
-            samples, is_subset = found[row.dataset]
-            usable[(row.of_subset() if is_subset else row).name] = listing(samples)
-    return Availability(usable, missing)
 
 
 def listing(samples: ImageSamples) -> str:
     """Fingerprint of names, labels and parts: another copy or subset has another one."""
-    digest = hashlib.sha256(repr(samples.train_parts).encode())
-    for path, label, part in zip(samples.paths, samples.labels, samples.parts):
-        digest.update(f"{path.parent.name}/{path.name}\0{label}\0{part}\n".encode())
-    return digest.hexdigest()[:16]
+    images = (
+        f"{path.parent.name}/{path.name}\0{label}\0{part}\n".encode()
+        for path, label, part in zip(samples.paths, samples.labels, samples.parts)
+    )
+    return sha256(repr(samples.train_parts).encode(), *images)[:16]
 
 
 def _find(name: str, home: str | None, allow_subset: bool) -> tuple[ImageSamples, bool]:
@@ -95,10 +52,7 @@ def _find(name: str, home: str | None, allow_subset: bool) -> tuple[ImageSamples
         part = load_images(name, data_home=home, subset=True)
     except DataError:
         if isinstance(whole, DataNotFoundError):
-            raise DataNotFoundError(
-                f"not in the data home {data_home(home)}. 'residuum data status {name}' says how to get it "
-                "and where to put it; another data home is chosen with --data or RESIDUUM_DATA."
-            ) from None
+            raise not_there(name, home) from None
         raise whole from None
     if allow_subset:
         return part, True
@@ -125,61 +79,75 @@ def make_extractor(name: str, home: str | None) -> Any:
     return EXTRACTORS[name](weights=NETWORKS[name].find_weights(data_home(home)), n_jobs=-1)
 
 
-class PhotoPreparation:
-    """The data of a table of photographs; see `preparation.Preparation`.
+class PhotoTrials:
+    """The data of some rows of a table of photographs; the parameters are those of `trials.ArrayTrials`.
 
-    Parameters
-    ----------
-    table : PhotoTable
-        Whose rows.
-    seed : int
-        Seed of the random splits.
-    queries : int or None
-        At most so many test images, evenly spread over the test part.
-    data_home, cache_dir : path or None
-        Where the data sets are, and where features are kept.
-    on_images : callable
-        Called with a line such as ``cub200-bow_sift: 64 of 2889 images``.
+    `say` is called with lines such as ``cub200-bow_sift: 64 of 2889 images``.
     """
+
+    uses_all_cores = True  # the features take the time, and their extractors have threads of their own
 
     def __init__(
         self,
-        table: PhotoTable,
+        rows: tuple[Row, ...],
         *,
         seed: int = 0,
         queries: int | None = None,
         data_home: str | None = None,
         cache_dir: Path | None = None,
-        on_images: OnImages = lambda text: None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.table, self.seed, self.queries = table, seed, queries
-        self._home, self._on_images = data_home, on_images
+        self.seed, self.queries = seed, queries
+        self._home, self._say = data_home, say
         self._cache_dir = cache_dir / "images" if cache_dir is not None else None
         self._loaded: dict[tuple[str, bool], ImageSamples] = {}
-        self._extracted: tuple[tuple[str, int], ListedFeatures] | None = None
+        self._extracted: tuple[tuple[int | str, int], ListedFeatures] | None = None
 
-    def samples(self, row: str) -> ImageSamples:
+    @staticmethod
+    def available(rows: Iterable[Row], home: str | None, *, allow_subset: bool = False) -> Availability:
+        """Sort out which rows can run on this machine: those of a subset where there is nothing more."""
+        missing: dict[str, str] = {}
+        found: dict[str, tuple[ImageSamples, bool]] = {}
+        ready: set[str] = set()
+        usable: list[Row] = []
+        for row in rows:
+            if row.dataset not in found and row.dataset not in missing:
+                try:
+                    found[row.dataset] = _find(row.dataset, home, allow_subset)
+                except DataError as error:
+                    missing[row.dataset] = str(error).splitlines()[0]
+            if row.dataset in missing or row.subset != found[row.dataset][1]:
+                continue
+            if row.features not in ready and row.features not in missing:
+                try:
+                    check_features(row.features, home)
+                    ready.add(row.features)
+                except ResiduumError as error:
+                    missing[row.features] = str(error)
+            usable += [row] if row.features in ready else []
+        return Availability(usable, {row.name: listing(found[row.dataset][0]) for row in usable}, missing)
+
+    def samples(self, row: Row) -> ImageSamples:
         """The data set of a row."""
-        entry = self.table.row(row)
-        key = (entry.dataset, entry.subset)
+        key = (row.dataset, row.subset)
         if key not in self._loaded:
-            self._loaded[key] = load_images(entry.dataset, data_home=self._home, subset=entry.subset)
+            self._loaded[key] = load_images(row.dataset, data_home=self._home, subset=row.subset)
         return self._loaded[key]
 
-    def _asked(self, row: str, trial: int) -> Split:
-        entry, samples = self.table.row(row), self.samples(row)
-        if entry.per_class is not None:
-            samples = samples.random_split(entry.per_class, random_state=1000 * self.seed + trial)
+    def _asked(self, row: Row, trial: int) -> Split:
+        samples = self.samples(row)
+        if row.per_class is not None:
+            samples = samples.random_split(row.per_class, random_state=1000 * self.seed + trial)
         is_train = samples.is_train
         return thinned(Split(np.flatnonzero(is_train), np.flatnonzero(~is_train)), self.queries)
 
-    def split(self, row: str, trial: int) -> Split:
+    def split(self, row: Row, trial: int) -> Split:
         """Indices of the training and test images, without files that are no usable images."""
         parts, found = self._asked(row, trial), self._features(row, trial)
         usable = np.concatenate([parts.train, parts.test])[found.usable]
         return Split(parts.train[np.isin(parts.train, usable)], parts.test[np.isin(parts.test, usable)])
 
-    def about(self, row: str, trial: int) -> tuple[str, tuple[str, ...]]:
+    def about(self, row: Row, trial: int) -> tuple[str, tuple[str, ...]]:
         """Where the data come from, and what a reader must know: a subset, files left out."""
         samples = self.samples(row)
         skipped = self._features(row, trial).skipped
@@ -188,40 +156,43 @@ class PhotoPreparation:
         left_out = (f"{len(skipped)} unusable images were left out: {names}{more}.",) if skipped else ()
         return samples.source, (*samples.notes, *left_out)
 
-    def features(self, row: str, trial: int) -> Prepared:
+    def features(self, row: Row, trial: int) -> TrialData:
         """Features of unit norm, in coordinates of the training samples' span where that is shorter."""
         labels, parts = self.samples(row).labels, self.split(row, trial)
         X = self._features(row, trial).X
         n_train = len(parts.train)
         train, test = spanned(X[:n_train].astype(np.float64), X[n_train:].astype(np.float64))
-        return Prepared(
+        return TrialData(
             unit_rows(train)[0],
             labels[parts.train],
             unit_rows(test)[0],
             labels[parts.test],
         )
 
-    def _features(self, row: str, trial: int) -> ListedFeatures:
+    def keep_slow_features(self, trials: Iterable[int], say: Callable[[str], None]) -> None:
+        """Nothing to do: one process computes all."""
+
+    def _features(self, row: Row, trial: int) -> ListedFeatures:
         """Features of the training images, then of the test images."""
-        if self._extracted is None or self._extracted[0] != (row, trial):
+        if self._extracted is None or self._extracted[0] != (row.name, trial):
             self._extracted = None  # one at a time: they may take a gigabyte
-            self._extracted = ((row, trial), self._extract(row, trial))
+            self._extracted = ((row.name, trial), self._extract(row, trial))
         return self._extracted[1]
 
-    def _extract(self, row: str, trial: int) -> ListedFeatures:
+    def _extract(self, row: Row, trial: int) -> ListedFeatures:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
-        self._on_images(f"{row}: features")
+        self._say(f"{row.name}: features")
         found = extract_list(
             [*train, *(paths[i] for i in parts.test)],
-            make_extractor(self.table.row(row).features, self._home),
+            make_extractor(row.features, self._home),
             fit_on=train,
             cache_dir=self._cache_dir,
             n_jobs=-1,
-            progress=lambda done, total: self._on_images(f"{row}: {done} of {total} images"),
+            progress=lambda done, total: self._say(f"{row.name}: {done} of {total} images"),
         )
         if not (found.usable < len(train)).any() or not (found.usable >= len(train)).any():
-            raise DataError(f"{row}: no training image, or no test image, can be used.")
+            raise DataError(f"{row.name}: no training image, or no test image, can be used.")
         return found
 
 
