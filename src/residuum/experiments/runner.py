@@ -131,7 +131,7 @@ def run_job(
     try:
         if workers == 1:
             for group in groups:
-                _compute(job.work, group, folder, progress.say, progress.look)
+                _compute(job.work, group, folder, progress.say, progress.update)
         else:
             job.before_workers(pending, progress.say)
             # The longest of a trial first, so that none of them is left over for one process at the end.
@@ -141,7 +141,7 @@ def run_job(
                 range(len(groups)),
                 workers=workers,
                 threads=n_jobs // workers,
-                on_wait=progress.look,
+                on_wait=progress.update,
             )
     except KeyboardInterrupt:
         progress.look()
@@ -196,8 +196,10 @@ class _Progress:
             if found is not None and found["recipe"] == cell.recipe:
                 self.finish(cell, found["seconds"])
                 self._text = cell.title
-        if self._text:
-            self.say(self._text)
+
+    def update(self) -> None:
+        self.look()
+        self.say(self._text)
 
     def finish(self, cell: Cell, seconds: float) -> None:
         self.pending.remove(cell)
