@@ -19,10 +19,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from residuum.paper.preparation import Preparation
 
 from residuum import CRCCV, NRCCV, NSCCV, EigenfacePCA, ProCRCCV
 from residuum.paper.data import load_dataset
-from residuum.paper.preparation import Preparation
 from residuum.paper.tables import EXPERIMENTS
 
 DIMENSIONS = (84, 150, 300)

@@ -78,37 +78,15 @@ def _scipy(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
         nnls(atoms.T, query)
 
 
-def _one_by_one(make: Callable[..., Any], l1: float, atoms: FloatArray, queries: FloatArray) -> None:
-    """Fit a model of the lasso as scikit-learn writes it to each query."""
+def _lasso(
+    module: str, name: str, options: dict[str, Any], atoms: FloatArray, queries: FloatArray, l1: float
+) -> None:
+    """Fit a model of the lasso, as scikit-learn writes it, to each query."""
     alpha = max(l1, 1e-7) / (2 * atoms.shape[1])
-    model = make(alpha=alpha, fit_intercept=False, positive=l1 == 0)
+    make = getattr(importlib.import_module(module), name)
+    model = make(alpha=alpha, fit_intercept=False, positive=l1 == 0, **options)
     for query in queries:
         model.fit(np.asfortranarray(atoms.T), query)
-
-
-def _sklearn(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    from sklearn.linear_model import Lasso
-
-    make = partial(Lasso, tol=1e-8, max_iter=100_000, precompute=False)
-    _one_by_one(make, l1, atoms, queries)
-
-
-def _lars(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    from sklearn.linear_model import LassoLars
-
-    _one_by_one(partial(LassoLars, max_iter=5000), l1, atoms, queries)
-
-
-def _celer(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    from celer import Lasso
-
-    _one_by_one(partial(Lasso, tol=1e-8, max_iter=200), l1, atoms, queries)
-
-
-def _skglm(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    from skglm import Lasso
-
-    _one_by_one(partial(Lasso, tol=1e-8, max_iter=200), l1, atoms, queries)
 
 
 def _daqp(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
@@ -148,10 +126,18 @@ class _Timed(Exception):
 PEERS: dict[str, tuple[str, int, Peer]] = {
     "spams": ("spams", 200, _spams),
     "scipy": ("scipy", 10, _scipy),
-    "scikit-learn Lasso": ("sklearn", 3, _sklearn),
-    "scikit-learn LassoLars": ("sklearn", 3, _lars),
-    "celer": ("celer", 3, _celer),
-    "skglm": ("skglm", 3, _skglm),
+    "scikit-learn Lasso": (
+        "sklearn",
+        3,
+        partial(_lasso, "sklearn.linear_model", "Lasso", {"tol": 1e-8, "max_iter": 100_000}),
+    ),
+    "scikit-learn LassoLars": (
+        "sklearn",
+        3,
+        partial(_lasso, "sklearn.linear_model", "LassoLars", {"max_iter": 5000}),
+    ),
+    "celer": ("celer", 3, partial(_lasso, "celer", "Lasso", {"tol": 1e-8, "max_iter": 200})),
+    "skglm": ("skglm", 3, partial(_lasso, "skglm", "Lasso", {"tol": 1e-8, "max_iter": 200})),
     "daqp": ("daqp", 2, _daqp),
 }
 
