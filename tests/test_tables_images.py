@@ -13,6 +13,7 @@ from residuum.cli.main import main
 from residuum.features import EXTRACTORS, BowSift
 from residuum.features.listed import extract_list
 from residuum.paper import protocols, tables
+from residuum.paper.availability import available
 from residuum.paper.data import DATASETS, Expected
 from residuum.paper.entries import Quick
 from residuum.paper.photo_trials import PhotoTrials, spanned
@@ -262,8 +263,8 @@ def test_missing_packages_are_named(template, monkeypatch):
 
     monkeypatch.setattr("residuum.paper.photo_trials.torch", no_torch)
     rows = [row for row in tables.TABLE6.rows if row.dataset == "flowers102"]
-    found = PhotoTrials.available(rows, str(template))
-    assert found.rows == [FLOWERS]
+    found = available(tables.TABLE6, [row.name for row in rows], str(template))
+    assert found.rows == (FLOWERS,)
     assert "residuum[deep]" in found.missing["vgg19"]
     assert "residuum[deep]" in found.missing["efficientnet_lite0"]
 

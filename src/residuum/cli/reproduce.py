@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from residuum.experiments.runner import OnStep
+    from residuum.paper.availability import Availability
     from residuum.paper.running import Plan
 
 
@@ -76,20 +78,21 @@ def reproduce(
     experiments = [get_experiment(name) for name in wanted]
     protocols = choose_protocols(protocol)
     check_trials(1 if trials is None else trials, seed)
-    here = _Here(data, allow_subset, strict="all" not in names)
+    here = partial(_available, data=data, allow_subset=allow_subset, strict="all" not in names)
     plans = [
         make_plan(
             EXPERIMENTS[name],
-            tuple(found.rows),
+            found.rows,
             trials=trials,
             quick=quick,
             protocols=protocols,
             seed=seed,
             listings=found.listings,
         )
-        for name, found in here.tables(experiments)
+        for name, tables in _tables_to_run(experiments).items()
+        if (found := here(name, [row.name for table in tables for row in table.rows], tables)).rows
     ]
-    extras = here.extras(experiments)
+    extras = [e for e in experiments if e.kind != "accuracy" and here(e.setting, [e.row], [e]).rows]
     homes: dict[str, Any] = {"data_home": data, "cache_dir": _cache_dir(data)}
     settings = {"command": "reproduce", "quick": quick, "seed": seed}
     with limit_threads(n_jobs):
@@ -105,45 +108,33 @@ def reproduce(
     _report(folder, wanted, protocols, as_json)
 
 
-class _Here:
-    """What of the experiments asked for can run here; what cannot is named on stderr.
+def _tables_to_run(experiments: list[Any]) -> dict[str, list[Any]]:
+    """Name of every table to run -> the tables asked for, of which several may be rows of one."""
+    asked: dict[str, list[Any]] = {}
+    for table in (e for e in experiments if e.kind == "accuracy"):
+        asked.setdefault(table.run_as or table.name, []).append(table)
+    return asked
 
-    With `strict`, an experiment of which nothing can run is an error.
+
+def _available(
+    name: str, rows: list[Any], asked: list[Any], *, data: str | None, allow_subset: bool, strict: bool
+) -> Availability:
+    """The rows of a table that can run here; what cannot is named on stderr.
+
+    With `strict`, it is an error if nothing can run.
     """
+    from residuum.errors import DataNotFoundError
+    from residuum.paper.availability import available
+    from residuum.paper.tables import EXPERIMENTS
 
-    def __init__(self, data: str | None, allow_subset: bool, *, strict: bool) -> None:
-        self._data, self._allow_subset, self._strict = data, allow_subset, strict
-
-    def tables(self, experiments: list[Any]) -> Iterator[tuple[str, Any]]:
-        """Name of every table to run, and which of its rows; several tables may be rows of one."""
-        asked: dict[str, list[Any]] = {}
-        for experiment in (e for e in experiments if e.kind == "accuracy"):
-            asked.setdefault(experiment.run_as or experiment.name, []).append(experiment)
-        for name, tables in asked.items():
-            rows = {row.name for table in tables for row in table.rows}
-            found = self._found(name, rows, ", ".join(table.name for table in tables))
-            if found.rows:
-                yield name, found
-
-    def extras(self, experiments: list[Any]) -> list[Any]:
-        """Tables of times and figures whose data are at hand."""
-        extras = (e for e in experiments if e.kind != "accuracy")
-        return [extra for extra in extras if self._found(extra.setting, {extra.row}, extra.name).rows]
-
-    def _found(self, name: str, rows: set[Any], asked: str) -> Any:
-        from residuum.errors import DataNotFoundError
-        from residuum.paper.running import TRIALS
-        from residuum.paper.tables import EXPERIMENTS
-
-        table = EXPERIMENTS[name]
-        chosen = [row for row in table.rows if row.name in rows]
-        found = TRIALS[table.data].available(chosen, self._data, allow_subset=self._allow_subset)
-        if not found.rows and self._strict:
-            reasons = "\n".join(f"  {what}: {reason}" for what, reason in found.missing.items())
-            raise DataNotFoundError(f"Nothing of {asked} can run here.\n{reasons}")
-        for what, reason in found.missing.items():
-            click.echo(f"Left out {what} ({asked}): {reason}", err=True)
-        return found
+    found = available(EXPERIMENTS[name], rows, data, allow_subset=allow_subset)
+    names = ", ".join(experiment.name for experiment in asked)
+    if not found.rows and strict:
+        reasons = "\n".join(f"  {what}: {reason}" for what, reason in found.missing.items())
+        raise DataNotFoundError(f"Nothing of {names} can run here.\n{reasons}")
+    for what, reason in found.missing.items():
+        click.echo(f"Left out {what} ({names}): {reason}", err=True)
+    return found
 
 
 def _write_confusions(plans: list[Plan], folder: Path, homes: dict[str, Any]) -> None:

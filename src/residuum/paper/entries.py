@@ -81,7 +81,7 @@ class PaperTable:
     rows : tuple of Row
         In the order of the paper; those of subsets come last.
     data : {"arrays", "photographs"}
-        Name in `running.TRIALS`: whether samples are arrays, or files of a folder.
+        Name in `availability.TRIALS`: whether samples are arrays, or files of a folder.
     axis : str
         What the rows change, where they are points of one axis.
     trials : int

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.errors import DataError, DataFormatError, DataNotFoundError, ResiduumError
+from residuum.errors import DataError, DataFormatError, DataNotFoundError
 from residuum.experiments.compared_data import Split
 from residuum.features import EXTRACTORS
 from residuum.features._networks import NETWORKS
 from residuum.features.listed import ListedFeatures, extract_list
 from residuum.paper.data import ImageSamples, data_home, load_images
 from residuum.paper.entries import Row
-from residuum.paper.trials import Availability, TrialData, not_there, thinned
+from residuum.paper.trials import TrialData, not_there, thinned
 from residuum.system.files import sha256
 from residuum.system.packages import opencv, pillow, torch
 
@@ -40,36 +40,6 @@ def listing(samples: ImageSamples) -> str:
         for path, label, part in zip(samples.paths, samples.labels, samples.parts)
     )
     return sha256(repr(samples.train_parts).encode(), *images)[:16]
-
-
-def _find(name: str, home: str | None, allow_subset: bool) -> tuple[ImageSamples, bool]:
-    """The data set, and whether it is only a part; DataError where nothing usable is there."""
-    try:
-        return load_images(name, data_home=home), False
-    except DataError as error:
-        whole = error
-    try:
-        part = load_images(name, data_home=home, subset=True)
-    except DataError:
-        if isinstance(whole, DataNotFoundError):
-            raise not_there(name, home) from None
-        raise whole from None
-    if allow_subset:
-        return part, True
-    raise DataFormatError(
-        f"only a part is there ({len(part.labels)} images of {part.n_classes} classes, {part.source}). "
-        "Pass --allow-subset to run it; its numbers cannot be compared with the paper's."
-    )
-
-
-def check_features(name: str, home: str | None) -> None:
-    """Raise the error that says what is missing: a package, or the weights of a network."""
-    pillow()
-    if name in NETWORKS:
-        torch()
-        NETWORKS[name].find_weights(data_home(home))
-    else:
-        opencv()
 
 
 def make_extractor(name: str, home: str | None) -> Any:
@@ -104,28 +74,32 @@ class PhotoTrials:
         self._extracted: tuple[tuple[int | str, int], ListedFeatures] | None = None
 
     @staticmethod
-    def available(rows: Iterable[Row], home: str | None, *, allow_subset: bool = False) -> Availability:
-        """Sort out which rows can run on this machine: those of a subset where there is nothing more."""
-        missing: dict[str, str] = {}
-        found: dict[str, tuple[ImageSamples, bool]] = {}
-        ready: set[str] = set()
-        usable: list[Row] = []
-        for row in rows:
-            if row.dataset not in found and row.dataset not in missing:
-                try:
-                    found[row.dataset] = _find(row.dataset, home, allow_subset)
-                except DataError as error:
-                    missing[row.dataset] = str(error).splitlines()[0]
-            if row.dataset in missing or row.subset != found[row.dataset][1]:
-                continue
-            if row.features not in ready and row.features not in missing:
-                try:
-                    check_features(row.features, home)
-                    ready.add(row.features)
-                except ResiduumError as error:
-                    missing[row.features] = str(error)
-            usable += [row] if row.features in ready else []
-        return Availability(usable, {row.name: listing(found[row.dataset][0]) for row in usable}, missing)
+    def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[str, bool]:
+        """Fingerprint of the list of images, and whether they are only a part of the data set."""
+        try:
+            return listing(load_images(row.dataset, data_home=home)), False
+        except DataError as error:
+            whole = not_there(row.dataset, home) if isinstance(error, DataNotFoundError) else error
+        try:
+            part = load_images(row.dataset, data_home=home, subset=True)
+        except DataError:
+            raise whole from None
+        if allow_subset:
+            return listing(part), True
+        raise DataFormatError(
+            f"only a part is there ({len(part.labels)} images of {part.n_classes} classes, {part.source}). "
+            "Pass --allow-subset to run it; its numbers cannot be compared with the paper's."
+        )
+
+    @staticmethod
+    def check_features(name: str, home: str | None) -> None:
+        """Raise the error that says what is missing: a package, or the weights of a network."""
+        pillow()
+        if name in NETWORKS:
+            torch()
+            NETWORKS[name].find_weights(data_home(home))
+        else:
+            opencv()
 
     def samples(self, row: Row) -> ImageSamples:
         """The data set of a row."""

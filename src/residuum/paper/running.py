@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from residuum.experiments.runner import Cell, Job, Say
+from residuum.paper.availability import TRIALS
 from residuum.paper.entries import PaperTable, Row
-from residuum.paper.photo_trials import PhotoTrials
 from residuum.paper.protocols import PROTOCOLS, MethodResult, grid, methods_of, run_method
-from residuum.paper.trials import ArrayTrials, TrialData
+from residuum.paper.trials import TrialData
 from residuum.system.files import write_text
 from residuum.system.json_text import plain, to_json
 from residuum.system.machine import free_memory, machine_facts
 
 PROCESS_BYTES = 2 * 2**30  # what a process may need: about 1 GB for the largest row of MNIST
-TRIALS: dict[str, Any] = {"arrays": ArrayTrials, "photographs": PhotoTrials}
 
 # How long a cell takes beside the others of its row, for the first estimate of the time left.
 COSTS = {
@@ -50,7 +49,7 @@ class Plan:
     validation: int | None = None
     quick: bool = False
     methods: tuple[str, ...] | None = None
-    listings: Mapping[int | str, str] = field(default_factory=dict)
+    listings: Mapping[int | str, str | None] = field(default_factory=dict)
 
     def cells(self) -> list[Cell]:
         """Every cell, trial by trial, so that an interrupted run has whole trials."""
@@ -110,7 +109,7 @@ def make_plan(
     quick: bool = False,
     protocols: tuple[str, ...] = tuple(PROTOCOLS),
     seed: int = 0,
-    listings: Mapping[int | str, str] | None = None,
+    listings: Mapping[int | str, str | None] | None = None,
 ) -> Plan:
     """The rows, trials and queries of a whole or a quick run; None is as many trials as the paper has."""
     small = table.quick

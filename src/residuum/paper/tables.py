@@ -138,7 +138,7 @@ TABLE3 = PaperTable(
 )
 
 # Whole grids over 10,000 queries and up to 6,000 training samples are trimmed to what decides on this data.
-MNIST_GRIDS = {
+MNIST_GRIDS: dict[str, dict[str, Any]] = {
     "SRC": {"l1s": (0.3, 0.1, 0.03)},
     "CROC": {"l2s": (1.0, 0.1, 0.01, 0.001)},
     "ProCRC": {"gammas": (1.0, 0.1, 0.01), "l2s": (1.0, 0.1, 0.01, 0.001)},

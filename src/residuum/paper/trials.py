@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.errors import DataError, DataNotFoundError
+from residuum.errors import DataNotFoundError
 from residuum.experiments.compared_data import Split, random_split
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
 from residuum.paper.data import Samples, data_home, load_dataset
@@ -93,25 +93,6 @@ class TrialData:
     test_labels: Array
 
 
-@dataclass(frozen=True)
-class Availability:
-    """The rows that can run here, and why the others cannot.
-
-    Attributes
-    ----------
-    rows : list of Row
-        Those whose data and features are at hand.
-    listings : dict of str to str
-        Name of a row of photographs -> fingerprint of the list of its images.
-    missing : dict of str to str
-        Data set or kind of features -> reason and what to do, one line each.
-    """
-
-    rows: list[Row]
-    listings: dict[int | str, str]
-    missing: dict[str, str]
-
-
 def not_there(dataset: str, home: str | None) -> DataNotFoundError:
     """The error for a data set that is not at hand, in one line."""
     return DataNotFoundError(
@@ -156,22 +137,17 @@ class ArrayTrials:
         self._projected: tuple[tuple[int, int | None], tuple[Array, Array]] | None = None
 
     @staticmethod
-    def available(rows: Iterable[Row], home: str | None, *, allow_subset: bool = False) -> Availability:
-        """Sort out which rows can run on this machine; there are no subsets of arrays."""
-        missing: dict[str, str] = {}
-        usable: list[Row] = []
-        found: set[str] = set()
-        for row in rows:
-            try:
-                if row.dataset not in found | missing.keys():
-                    load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
-                    found.add(row.dataset)
-            except DataNotFoundError:
-                missing[row.dataset] = str(not_there(row.dataset, home))
-            except DataError as error:
-                missing[row.dataset] = str(error).splitlines()[0]
-            usable += [row] if row.dataset in found else []
-        return Availability(usable, {}, missing)
+    def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[None, bool]:
+        """Load the data set of a row, or raise the error that says why it cannot; there are no subsets."""
+        try:
+            load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
+        except DataNotFoundError:
+            raise not_there(row.dataset, home) from None
+        return None, False
+
+    @staticmethod
+    def check_features(name: str, home: str | None) -> None:
+        """Nothing is missing: these features need no other package."""
 
     def split(self, row: Row, trial: int) -> Split:
         """Indices of the training and test samples."""
