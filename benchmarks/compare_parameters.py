@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from residuum.experiments.comparison import METHODS, bundled_digits, split
-from residuum.experiments.summary import TUNED
+from residuum.experiments.compared_data import bundled_digits, random_split
+from residuum.experiments.comparison import TUNED, make_estimator
 
 CANDIDATES = {"l2": [1e-4, 1e-3, 1e-2, 0.1, 1, 10], "C": [0.1, 1, 10, 100, 1000]}
 
@@ -21,9 +21,10 @@ def main() -> None:
     """Print the score of every candidate and the choice."""
     data = bundled_digits()
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    trials = [split(data.labels, train_per_class=50, seed=0, trial=trial).train for trial in range(5)]
-    for method, name in TUNED.items():
-        estimator = METHODS[method](0)
+    trials = [random_split(data.labels, train_per_class=50, seed=0, trial=trial).train for trial in range(5)]
+    for method, values in TUNED.items():
+        (name,) = values
+        estimator = make_estimator(method)
         key = next(k for k in estimator.get_params() if k.split("__")[-1] == name)
         scores = {}
         for value in CANDIDATES[name]:

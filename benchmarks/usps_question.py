@@ -25,7 +25,7 @@ import numpy as np
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV, nnls
 from residuum.dictionary import Dictionary, unit_rows
-from residuum.experiments.comparison import split
+from residuum.experiments.compared_data import random_split
 from residuum.paper.data import load_dataset
 from residuum.rules import RULES
 
@@ -73,7 +73,7 @@ def trials_of(data: Any, per_class: int, trials: int) -> Any:
     """Training images, their labels, test images of every trial."""
     pool, test = (part.reshape(len(part), -1).astype(np.float64) for part in (data.x_train, data.x_test))
     for trial in range(trials):
-        rows = split(data.y_train, train_per_class=per_class, seed=1, trial=trial).train
+        rows = random_split(data.y_train, train_per_class=per_class, seed=1, trial=trial).train
         yield pool[rows], data.y_train[rows], test
 
 
@@ -154,7 +154,7 @@ def question(name: str, data: Any, per_class: int, trials: int, *, unique: bool 
     found: dict[str, list[np.ndarray]] = {key: [] for key in searches}
     lists: dict[str, list[dict[str, Any]]] = {}
     for trial in range(trials):
-        rows = split(labels, train_per_class=per_class, seed=0, trial=trial).train
+        rows = random_split(labels, train_per_class=per_class, seed=0, trial=trial).train
         a, b = PREPARATIONS[name](pool[rows], test)
         for key, search in searches.items():
             lists[key], scores = accuracies(search, (a, labels[rows]), (b, data.y_test))

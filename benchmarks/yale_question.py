@@ -22,8 +22,8 @@ import numpy as np
 
 from residuum import CRCCV, NRCCV, NSCCV, EigenfacePCA, ProCRCCV
 from residuum.paper.data import load_dataset
-from residuum.paper.preparation import Preparation
 from residuum.paper.tables import EXPERIMENTS
+from residuum.paper.trials import ArrayTrials
 
 DIMENSIONS = (84, 150, 300)
 PAPER = {
@@ -64,15 +64,19 @@ def fixed(name: str, trials: int) -> None:
         "ProCRC": ProCRCCV(gammas=10.0 ** np.arange(1, -5, -1), l2s=ridges, rules=rules),
     }
     table = EXPERIMENTS[name]
-    preparation = Preparation(table, table.rows, seed=1)
-    print("| method | setting | " + " / ".join(map(str, table.rows)) + " | paper |\n|---|---|---|---|")
+    data_of = ArrayTrials(table.rows, seed=1)
+    print(
+        "| method | setting | "
+        + " / ".join(str(row.name) for row in table.rows)
+        + " | paper |\n|---|---|---|---|"
+    )
     for method, search in wide.items():
         found = np.zeros((len(table.rows), len(search._candidates(1))))
         for (i, row), trial in product(enumerate(table.rows), range(trials)):
-            data = preparation.features(row, trial)
+            data = data_of.features(row, trial)
             candidates, answers = search.predict_grid(data.train, data.train_labels, data.test)
             found[i] += 100 / trials * (answers == data.test_labels).mean(axis=1)
-        paper = np.array(table.paper[method])
+        paper = np.array([row.paper[method] for row in table.rows])
         for i in np.abs(found - paper[:, None]).max(axis=0).argsort()[:3]:
             setting = ", ".join(f"{key} = {value}" for key, value in candidates[i].items())
             shown = " / ".join(f"{value:.1f}" for value in found[:, i])

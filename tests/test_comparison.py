@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from residuum import CRC
-from residuum.errors import UsageError
+from residuum.errors import InterruptedRunError, UsageError
 from residuum.experiments import comparison
+from residuum.experiments.compared_data import Data, bundled_digits, random_split
+from residuum.experiments.linear import compared
 from residuum.experiments.report import report_page
 from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folder
-from residuum.experiments.summary import TUNED, comparison_table
+from residuum.experiments.summary import comparison_table
 from residuum.reports.table import Table, markdown, print_table
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
@@ -27,9 +29,9 @@ METHODS = ("SVM", "CRC", "NRC")
 @pytest.fixture(scope="module")
 def data():
     """Four classes of the digits, so that every test is quick."""
-    whole = comparison.bundled_digits()
+    whole = bundled_digits()
     few = np.flatnonzero(whole.labels < 4)[:200]
-    return comparison.Data("some digits", whole.samples[few], whole.labels[few], whole.image_shape)
+    return Data("some digits", whole.samples[few], whole.labels[few], whole.image_shape)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def results(data, settings, folder):
 
 def test_split_is_per_class_disjoint_and_depends_on_seed_and_trial(data):
     def parts(seed, trial):
-        return comparison.split(data.labels, train_per_class=8, seed=seed, trial=trial)
+        return random_split(data.labels, train_per_class=8, seed=seed, trial=trial)
 
     first = parts(0, 0)
     assert np.bincount(data.labels[first.train]).tolist() == [8] * 4
@@ -122,8 +124,9 @@ def test_table_says_which_methods_were_tuned(results):
     (note,) = [note for note in comparison_table(results).notes if "tuned" in note]
     assert "SVM (C=10)" in note
     assert "NSC" not in note  # not in this run
-    for method, name in TUNED.items():
-        assert name in comparison.parameters(comparison.Settings((method,), 1, 5, 0))[method]
+    for method, values in comparison.TUNED.items():
+        used = comparison.parameters(comparison.Settings((method,), 1, 5, 0))[method]
+        assert {**used, **values} == used
 
 
 def test_report_asks_nothing_of_the_network_and_has_both_figures(results):
@@ -155,12 +158,12 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
     folder = open_folder("compare", str(tmp_path / "run"), asdict(settings))
     steps = []
 
-    def stop_at_the_fourth(method, trial, done):
-        steps.append((method, trial))
+    def stop_at_the_fourth(text, done, total, left):
+        steps.append(text)
         if done == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(InterruptedRunError, match=f"3 of 6 results are kept in {folder}"):
         comparison.run(settings, data, folder, {}, on_step=stop_at_the_fourth)
     kept = sorted((folder / CELLS).iterdir())
     assert [path.name for path in kept] == [f"trial-000-{m}.json" for m in sorted(METHODS)]
@@ -168,15 +171,15 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
 
     measured = []
     real = comparison.measure
-    monkeypatch.setattr(comparison, "warm_up", lambda *args, **kwargs: None)
-    monkeypatch.setattr(
-        comparison,
-        "measure",
-        lambda method, *args, **kw: measured.append((method, kw["trial"])) or real(method, *args, **kw),
-    )
+
+    def count(method, data, parts, **rest):
+        measured.extend([method] if len(parts.test) > 4 else [])  # not the queries that warm up
+        return real(method, data, parts, **rest)
+
+    monkeypatch.setattr(comparison, "measure", count)
     folder = open_folder("compare", str(folder), asdict(settings))
     results = comparison.run(settings, data, folder, machine_facts())
-    assert measured == [("CRC", 0), ("SVM", 1), ("CRC", 1), ("NRC", 1)]
+    assert measured == ["CRC", "SVM", "CRC", "NRC"]
     assert len(results["cells"]) == 6
 
 
@@ -194,11 +197,11 @@ def test_bad_settings_are_named(data, settings, change, words):
         comparison.Settings(**{**asdict(settings), **change}).checked(data)
 
 
-def test_methods_in_any_case_and_in_the_order_of_the_dict():
-    assert comparison.choose_methods("softnrc, nsc,SVM,nsc") == ("NSC", "SVM", "SoftNRC")
-    assert comparison.choose_methods(None) == tuple(comparison.METHODS)
+def test_methods_in_any_case_and_in_the_order_of_the_list():
+    assert comparison.choose_methods("softnrc, nsc,SVM,nsc") == ("SVM", "NSC", "SoftNRC")
+    assert comparison.choose_methods(None) == tuple(compared())
     for wrong in ("NRC,magic", "", " , "):
-        with pytest.raises(UsageError, match="NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC, SoftNRC"):
+        with pytest.raises(UsageError, match="SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC"):
             comparison.choose_methods(wrong)
 
 
@@ -238,7 +241,7 @@ def test_write_atomic_leaves_the_old_file_and_no_other_when_it_fails(tmp_path):
 def test_json_has_no_nan_and_keeps_lists_on_one_line():
     value = {"a": [1.5, float("nan")], "b": np.array([[1, 2], [3, 4]]), "c": {"d": float("inf")}, "e": []}
     text = to_json(value)
-    assert json.loads(text) == {"a": [1.5, None], "b": [[1, 2], [3, 4]], "c": {"d": None}, "e": []}
+    assert json.loads(text) == {"a": [1.5, None], "b": [[1, 2], [3, 4]], "c": {"d": "inf"}, "e": []}
     assert '"a": [1.5, null]' in text
 
 

@@ -4,11 +4,11 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,24 +19,25 @@ from scipy.stats import ttest_rel
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli.main import main
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
-from residuum.experiments import protocol as protocols
-from residuum.experiments import tables
-from residuum.experiments.run_folder import SETTINGS
+from residuum.experiments import runner
+from residuum.experiments.run_folder import CELLS, SETTINGS
+from residuum.experiments.runner import Cell, Job, read_cell, run_job
+from residuum.paper import protocols, running, tables
 from residuum.paper.accuracy import honest_table
 from residuum.paper.data import DATASETS
+from residuum.paper.entries import Quick
 from residuum.paper.outcomes import Outcome, read_folders
-from residuum.paper.plans import Clock, Key, plan
-from residuum.paper.preparation import FEATURES, SPLITS, Preparation, Prepared
 from residuum.paper.report import accuracy_table, read_contents, results_page
-from residuum.paper.run import read_cell, run_plan
+from residuum.paper.running import accuracy_job, cell_name, make_plan
+from residuum.paper.trials import FEATURES, SPLITS, ArrayTrials, TrialData
 from residuum.paper.verdict import verdict
 from residuum.reports.plots import convergence_figure
 from residuum.reports.table import Table, latex
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
-from residuum.system.processes import side_by_side
+from residuum.system.processes import run_in_processes
 
-ACCURACY = [e for e in tables.EXPERIMENTS.values() if e.kind == "accuracy"]
+ARRAYS = [e for e in tables.EXPERIMENTS.values() if e.kind == "accuracy" and e.data == "arrays"]
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +78,7 @@ def small_table1():
         "NRC": {"rhos": (1.0, 0.1), "max_iters": (5,)},
     }
     grids = {"published": cv, "authors": cv}
-    table = replace(tables.TABLE1, grids=grids, validation=100, quick=tables.Quick(rows=(54,)))
+    table = replace(tables.TABLE1, grids=grids, validation=100, quick=Quick(rows=(54,)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(tables.EXPERIMENTS, "table1", table)
         yield table
@@ -101,20 +102,30 @@ def run(args):
     return main(["reproduce", *map(str, args)])
 
 
+def cell(folder, protocol, method) -> Path:
+    """The file of a cell of Table 1 at d = 54."""
+    return folder / CELLS / f"{cell_name('table1', 54, 0, protocol, method)}.json"
+
+
+def run_plan(plan, folder, home, cache_dir=None, **options) -> int:
+    """Run a plan and return how many cells were computed."""
+    return run_job(accuracy_job(plan, folder, data_home=str(home), cache_dir=cache_dir), folder, **options)
+
+
 # Declarations
 
 
-@pytest.mark.parametrize("table", ACCURACY, ids=lambda t: t.name)
+@pytest.mark.parametrize("table", ARRAYS, ids=lambda t: t.name)
 def test_a_table_names_what_exists(table):
-    assert table.dataset in DATASETS
-    assert table.split in SPLITS
-    assert table.features in FEATURES
-    assert set(table.paper) == set(tables.METHODS)
-    assert all(len(values) == len(table.rows) for values in table.paper.values())
+    for row in table.rows:
+        assert row.dataset in DATASETS
+        assert row.split in SPLITS
+        assert row.features in FEATURES
+        assert list(row.paper) == list(protocols.PROTOCOLS["published"].methods)
     assert set(table.grids) <= set(protocols.PROTOCOLS)
     for name in protocols.PROTOCOLS:
         for method in protocols.PROTOCOLS[name].methods:
-            protocols.SEARCHES[method](**protocols.grid(table, name, method, 700))
+            protocols.make_search(method, protocols.grid(table, name, method, 700))
 
 
 def test_the_papers_numbers_are_as_printed():
@@ -127,7 +138,7 @@ def test_the_papers_numbers_are_as_printed():
 
 
 def test_published_nrc_is_the_published_one():
-    for table in ACCURACY:
+    for table in ARRAYS:
         grid = protocols.grid(table, "published", "NRC", 700)
         assert grid["max_iters"] == (5,)
         assert grid["rules"] == ("residual",)
@@ -138,12 +149,12 @@ def test_published_nrc_is_the_published_one():
 
 
 @pytest.fixture(scope="module")
-def blobs() -> Prepared:
+def blobs() -> TrialData:
     rng = np.random.default_rng(1)
     centres = rng.uniform(size=(4, 20))
     labels = np.arange(60) % 4
     samples = centres[labels] + rng.normal(scale=0.25, size=(60, 20))
-    return Prepared(samples[:32], labels[:32], samples[32:], labels[32:])
+    return TrialData(samples[:32], labels[:32], samples[32:], labels[32:])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +178,7 @@ def test_predict_grid_vs_one_by_one(search, plain, blobs, monkeypatch):
 
 def test_authors_takes_the_best_on_test_and_cv_does_not_see_it(blobs):
     grid = {"l2s": (100.0, 1.0, 0.01), "rules": ("residual",)}
-    chosen = protocols.answer("CRC", grid, blobs, on_test=True, validation=None)
+    chosen = protocols.run_method("CRC", grid, blobs, on_test=True, validation=None)
     accuracies = [
         np.mean(
             CRC(l2=l2, rule="residual").fit(blobs.train, blobs.train_labels).predict(blobs.test)
@@ -177,9 +188,9 @@ def test_authors_takes_the_best_on_test_and_cv_does_not_see_it(blobs):
     ]
     assert chosen.selection_score == max(accuracies)
     assert np.mean(np.array(chosen.predictions) == blobs.test_labels) == max(accuracies)
-    honest = protocols.answer("CRC", grid, blobs, on_test=False, validation=None)
+    honest = protocols.run_method("CRC", grid, blobs, on_test=False, validation=None)
     shuffled = replace(blobs, test_labels=np.roll(blobs.test_labels, 1))
-    again = protocols.answer("CRC", grid, shuffled, on_test=False, validation=None)
+    again = protocols.run_method("CRC", grid, shuffled, on_test=False, validation=None)
     assert honest == again
 
 
@@ -196,40 +207,41 @@ def test_folds_thin_only_what_is_validated():
 
 
 def test_rows_of_a_trial_are_nested_and_features_follow(data_home):
-    table = tables.TABLE3
-    preparation = Preparation(table, (50, 100), queries=30, data_home=str(data_home))
-    small, large = preparation.split(50, 1), preparation.split(100, 1)
+    n50, n100 = tables.TABLE3.rows[:2]
+    trials = ArrayTrials((n50, n100), queries=30, data_home=str(data_home))
+    small, large = trials.split(n50, 1), trials.split(n100, 1)
     assert set(small.train) < set(large.train)
-    assert set(small.train) != set(preparation.split(50, 0).train)
-    assert np.bincount(preparation.samples.labels[small.train]).tolist() == [50] * 10
+    assert set(small.train) != set(trials.split(n50, 0).train)
+    assert np.bincount(trials.samples.labels[small.train]).tolist() == [50] * 10
     assert small.train.max() < 7291 <= small.test.min()
-    first = preparation.features(50, 1)
-    alone = Preparation(table, (50,), queries=30, data_home=str(data_home)).features(50, 1)
+    first = trials.features(n50, 1)
+    alone = ArrayTrials((n50,), queries=30, data_home=str(data_home)).features(n50, 1)
     np.testing.assert_array_equal(first.train, alone.train)
     np.testing.assert_array_equal(first.test, alone.test)
-    np.testing.assert_array_equal(first.train_labels, preparation.samples.labels[small.train])
+    np.testing.assert_array_equal(first.train_labels, trials.samples.labels[small.train])
     np.testing.assert_allclose(np.linalg.norm(first.train, axis=1), 1)
 
 
 def test_signed_pixels_run_from_minus_one_to_one():
     images = np.array([[[0.0, 0.25], [0.5, 1.0]]])
     assert FEATURES["signed_pixels"](images, None).tolist() == [[-1.0, -0.5, 0.0, 1.0]]
-    assert tables.TABLE3.features == "signed_pixels"
+    assert {row.features for row in tables.TABLE3.rows} == {"signed_pixels"}
 
 
 def test_the_zero_image_of_yale_b_breaks_nothing(data_home):
-    preparation = Preparation(tables.TABLE2, (84,), data_home=str(data_home))
-    zero = int(np.flatnonzero(preparation.samples.images.reshape(2432, -1).max(axis=1) == 0)[0])
-    trials = [preparation.split(84, t) for t in range(8)]
-    in_train = next(t for t, parts in enumerate(trials) if zero in parts.train)
-    in_test = next(t for t, parts in enumerate(trials) if zero in parts.test)
+    row = tables.TABLE2.row(84)
+    trials = ArrayTrials((row,), data_home=str(data_home))
+    zero = int(np.flatnonzero(trials.samples.images.reshape(2432, -1).max(axis=1) == 0)[0])
+    splits = [trials.split(row, t) for t in range(8)]
+    in_train = next(t for t, parts in enumerate(splits) if zero in parts.train)
+    in_test = next(t for t, parts in enumerate(splits) if zero in parts.test)
     for trial in (in_train, in_test):
-        data = preparation.features(84, trial)
+        data = trials.features(row, trial)
         for method, grid in (
             ("CRC", {"l2s": (0.01,)}),
             ("NRC", {"rhos": (0.1,), "max_iters": (5,)}),
         ):
-            found = protocols.answer(method, grid, data, on_test=True, validation=None)
+            found = protocols.run_method(method, grid, data, on_test=True, validation=None)
             assert len(found.predictions) == 38 * 32
             assert found.selection_score > 0.85
 
@@ -246,13 +258,13 @@ def test_table1_from_a_file_of_the_exact_shape(ar_home, copy, capsys):
     assert "86.0" in printed.out
     assert "ON THE TEST SAMPLES" in printed.out
     assert "QUICK" in printed.out
-    cell = json.loads((out / "cells/table1/54/trial-000-authors-NRC.json").read_text())
-    assert len(cell["predictions"]) == 699
-    assert cell["n_train"] == 700
-    assert cell["n_features"] == 54
-    assert {"seed", "grid", "chosen_on"} <= set(cell["recipe"])
-    assert {"rho", "max_iter", "rule", "solver"} <= set(cell["parameters"])
-    assert cell["machine"]["packages"]["numpy"] == np.__version__
+    found = json.loads((out / "cells/table1/54/trial-000-authors-NRC.json").read_text())
+    assert len(found["predictions"]) == 699
+    assert found["n_train"] == 700
+    assert found["n_features"] == 54
+    assert {"seed", "grid", "chosen_on"} <= set(found["recipe"])
+    assert {"rho", "max_iter", "rule", "solver"} <= set(found["parameters"])
+    assert found["machine"]["packages"]["numpy"] == np.__version__
     assert (out / "report.html").read_text().count("<table>") >= 2
     assert "\\toprule" in (out / "report.tex").read_text()
 
@@ -265,9 +277,9 @@ def test_protocols_are_never_mixed(ar_home, copy, capsys):
     assert [o.protocol for o in outcomes] == ["published", "authors"]
     for outcome in outcomes:
         for method in outcome.methods:
-            cell = read_cell(Key("table1", 54, 0, outcome.protocol, method).path(out))
-            assert cell["recipe"]["protocol"] == outcome.protocol
-            assert cell["recipe"]["chosen_on"] == (
+            recipe = read_cell(cell(out, outcome.protocol, method))["recipe"]
+            assert recipe["protocol"] == outcome.protocol
+            assert recipe["chosen_on"] == (
                 "test samples" if outcome.protocol == "authors" else "training samples"
             )
     page = results_page(read_contents([out]))
@@ -282,22 +294,23 @@ def test_cells_are_recomputable_from_raw_predictions(ar_home, small_table1, copy
     labels = json.loads((out / "trials/table1/54-000.json").read_text())["labels"]
     (table,) = printed["tables"]
     for row in table["cells"]:
-        cell = read_cell(Key("table1", 54, 0, "authors", row["method"]).path(out))
-        hits = [p == label for p, label in zip(cell["predictions"], labels, strict=True)]
+        found = read_cell(cell(out, "authors", row["method"]))
+        hits = [p == label for p, label in zip(found["predictions"], labels, strict=True)]
         assert row["ours"] == pytest.approx(100 * sum(hits) / len(hits), abs=1e-12)
     # and the parameters give these predictions again
-    cell = read_cell(Key("table1", 54, 0, "authors", "NRC").path(out))
-    data = Preparation(small_table1, (54,), data_home=str(ar_home)).features(54, 0)
-    parameters = {k: v for k, v in cell["parameters"].items() if k != "estimator"}
+    found = read_cell(cell(out, "authors", "NRC"))
+    row = small_table1.row(54)
+    data = ArrayTrials((row,), data_home=str(ar_home)).features(row, 0)
+    parameters = {k: v for k, v in found["parameters"].items() if k != "estimator"}
     again = NRC(**parameters).fit(data.train, data.train_labels).predict(data.test)
-    assert again.tolist() == cell["predictions"]
+    assert again.tolist() == found["predictions"]
 
 
 def test_a_second_run_keeps_what_is_there_and_fresh_does_not(ar_home, copy, capsys):
     out = copy
     command = ["table1", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out]
-    path = Key("table1", 54, 0, "authors", "CRC").path(out)
-    damaged = Key("table1", 54, 0, "authors", "NSC").path(out)
+    path = cell(out, "authors", "CRC")
+    damaged = cell(out, "authors", "NSC")
     before, times = path.read_bytes(), path.stat().st_mtime_ns
     damaged.write_text(damaged.read_text()[:100])
     assert run(command) == 0
@@ -312,154 +325,164 @@ def test_a_second_run_keeps_what_is_there_and_fresh_does_not(ar_home, copy, caps
 
 
 def test_other_grids_do_not_reuse_a_cell(ar_home, small_table1, copy):
-    job = plan(small_table1, quick=True, protocols=("authors",))
+    plan = quick_plan(small_table1)
     folder = copy
-    assert run_plan(job, folder, {}, data_home=str(ar_home)) == 0
+    assert run_plan(plan, folder, ar_home) == 0
     other = replace(
         small_table1, grids={"authors": {**small_table1.grids["authors"], "CRC": {"l2s": (0.5,)}}}
     )
-    assert run_plan(replace(job, table=other), folder, {}, data_home=str(ar_home)) == 1
+    assert run_plan(replace(plan, table=other), folder, ar_home) == 1
 
 
-def test_an_interrupted_run_resumes(ar_home, tmp_path):
-    """A real process, a real Ctrl-C: exit 130, whole files only, and the second run does the rest."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_run_resumes(workers, ar_home, tmp_path):
+    """A real process, a real Ctrl-C: exit 130, whole files only, no process left, and a rest to compute."""
     out = tmp_path / "run"
     command = [sys.executable, "-m", "residuum", "reproduce", "table1", "--protocol", "authors"]
-    command += ["--data", str(ar_home), "--out", str(out), "--quick"]
+    command += ["--data", str(ar_home), "--out", str(out), "--n-jobs", str(workers)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C in a terminal goes to all processes of the session
     )
-    waited = time.monotonic()
-    while not list(out.glob("cells/table1/54/*.json")) and time.monotonic() - waited < 60:
+    while not list(out.glob("cells/table1/*/*.json")):
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    process.terminate()
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 130, told
-    assert "continues" in told
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate()  # returns when the last process that holds the pipes has ended
+    assert process.returncode == 130, said
     cells = list(out.glob("cells/table1/*/*.json"))
+    assert f"{len(cells)} of 21 results are kept in {out}" in said
+    assert "Traceback" not in said
     assert cells
     assert all(read_cell(path) for path in cells)
     assert not list(out.rglob("*.part"))
     stamps = {path: path.stat().st_mtime_ns for path in cells}
-    job = plan(tables.TABLE1, quick=True, protocols=("authors",))
-    fast = replace(job, methods=("NSC", "CRC", "CROC"), rows=(54,))
-    run_plan(fast, out, {}, data_home=str(ar_home))
+    plan = make_plan(tables.TABLE1, tables.TABLE1.rows[:1], protocols=("authors",))
+    run_plan(replace(plan, methods=("NSC", "CRC", "CROC")), out, ar_home)
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     assert {path.name for path in out.glob("cells/table1/54/*.json")} >= {
         f"trial-000-authors-{method}.json" for method in ("NSC", "CRC", "CROC")
     }
 
 
+def quick_plan(table, **options):
+    """The plan of ``--quick --protocol authors``."""
+    return make_plan(table, table.rows, quick=True, **{"protocols": ("authors",), **options})
+
+
 @pytest.fixture
 def two_rows(small_table1):
     """Two small pieces of work of Table 1."""
-    job = plan(small_table1, quick=True, protocols=("authors",))
-    return replace(job, methods=("NSC", "CRC"), rows=(54, 120))
+    return replace(quick_plan(small_table1), methods=("NSC", "CRC"), rows=small_table1.rows[:2])
 
 
-def test_side_by_side_vs_one_after_the_other(ar_home, two_rows, tmp_path):
-    told = []
+def test_two_processes_vs_one(ar_home, two_rows, tmp_path):
     kept = ("recipe", "predictions", "parameters", "candidates", "selection_score")
     cells = []
     for n_jobs in (1, 2):
+        steps = []
         folder = _folder(tmp_path / str(n_jobs))
         run_plan(
-            two_rows,
-            folder,
-            {},
-            data_home=str(ar_home),
-            n_jobs=n_jobs,
-            on_step=lambda *step: told.append(step),
+            two_rows, folder, ar_home, n_jobs=n_jobs, on_step=lambda *step, steps=steps: steps.append(step)
         )
         paths = sorted(folder.glob("cells/*/*/*.json"))
         cells.append({path.name + path.parent.name: read_cell(path) for path in paths})
         assert len(list(folder.glob("trials/*/*.json"))) == 2
         assert not list(folder.rglob("*.part"))
-    assert [{k: cell[k] for k in kept} for cell in cells[0].values()] == [
-        {k: cell[k] for k in kept} for cell in cells[1].values()
+        assert steps[-1] == ("report", 4, 4, 0.0)
+        assert [done for _, done, _, _ in steps] == sorted(done for _, done, _, _ in steps)
+    assert [{k: found[k] for k in kept} for found in cells[0].values()] == [
+        {k: found[k] for k in kept} for found in cells[1].values()
     ]
-    assert told[-1][:3] == ("report", 4, 4)
-    assert max(done for _, done, _, left in told if left) == 3
-    assert run_plan(two_rows, folder, {}, data_home=str(ar_home), n_jobs=2) == 0
+    assert run_plan(two_rows, folder, ar_home, n_jobs=2) == 0
 
 
 def test_slow_features_are_computed_before_the_processes_start(data_home, tmp_path, monkeypatch):
-    from residuum.experiments import run as running
-
     made = []
-    monkeypatch.setattr(running, "side_by_side", lambda *args, **kwargs: made.append(list(cache.rglob("*"))))
+    monkeypatch.setattr(
+        runner, "run_in_processes", lambda *args, **kwargs: made.append(list(cache.rglob("*.npy")))
+    )
     cache = tmp_path / "cache"
-    job = replace(plan(tables.TABLE4, quick=True), methods=("CRC",), queries=20)
-    job = replace(job, table=replace(job.table, rows=(2, 3), fixed=5), rows=(2, 3))
-    run_plan(job, _folder(tmp_path), {}, data_home=str(data_home), cache_dir=cache, n_jobs=2)
-    assert len([path for path in made[0] if path.suffix == ".npy"]) == 2
+    rows = tuple(replace(tables.TABLE4.rows[0], name=n, per_class=n, dimension=5) for n in (2, 3))
+    plan = replace(quick_plan(tables.TABLE4), methods=("CRC",), queries=20, rows=rows)
+    run_plan(plan, _folder(tmp_path), data_home, cache_dir=cache, n_jobs=2)
+    assert len(made[0]) == 2
 
 
 def test_little_memory_means_one_process(ar_home, two_rows, tmp_path, monkeypatch):
-    from residuum.experiments import run as running
-
     monkeypatch.setattr(running, "free_memory", lambda: running.PROCESS_BYTES)
-    monkeypatch.setattr(running, "side_by_side", None)  # a call would fail
-    assert run_plan(two_rows, _folder(tmp_path), {}, data_home=str(ar_home), n_jobs=2) == 4
+    assert accuracy_job(two_rows, tmp_path).most_workers == 1
 
 
 def test_an_error_in_a_process_is_the_error_of_the_run(ar_home, two_rows, tmp_path):
     wrong = replace(two_rows, table=replace(two_rows.table, grids={"authors": {"CRC": {"l2s": (-1.0,)}}}))
-    with pytest.raises((ValueError, RuntimeError), match="l2"):
-        run_plan(wrong, _folder(tmp_path), {}, data_home=str(ar_home), n_jobs=2)
+    with pytest.raises(ValueError, match="l2"):
+        run_plan(wrong, _folder(tmp_path), ar_home, n_jobs=2)
     with pytest.raises(DataNotFoundError, match="AR"):
-        run_plan(two_rows, _folder(tmp_path / "other"), {}, data_home=str(tmp_path), n_jobs=2)
+        run_plan(two_rows, _folder(tmp_path / "other"), tmp_path, n_jobs=2)
 
 
 def test_a_process_that_dies_ends_the_run():
-    with pytest.raises(ResiduumError, match="code 7"):
-        side_by_side(partial(partial, _fall), ["stand", "fall", "wait"], print, workers=2, threads=1)
+    with pytest.raises(ResiduumError, match="A worker process ended before its work was done"):
+        run_in_processes(_fall, ["stand", "fall", "wait"], workers=2, threads=1)
 
 
-@pytest.mark.parametrize(
-    ("piece", "error"), [("gzip", "No data left"), ("data", "a damaged file"), ("pipe", "Broken pipe")]
-)
-def test_what_the_work_raises_is_what_is_raised(piece, error):
-    with pytest.raises((RuntimeError, DataFormatError), match=error):
-        side_by_side(partial(partial, _fall), [piece], print, workers=1, threads=1)
+@pytest.mark.parametrize(("piece", "error"), [("gzip", EOFError), ("data", DataFormatError)])
+def test_an_error_of_the_work_keeps_its_type(piece, error):
+    with pytest.raises(error, match="a damaged file"):
+        run_in_processes(_fall, [piece], workers=1, threads=1)
 
 
-def _fall(piece, tell):
+def _fall(piece):
     if piece == "fall":
         os._exit(7)
     if piece == "gzip":
-        raise EOFError("No data left in file")
-    if piece == "pipe":
-        raise BrokenPipeError("Broken pipe")
+        raise EOFError("a damaged file")
     if piece == "data":
         raise DataFormatError("a damaged file")
-    time.sleep(60 if piece == "wait" else 0)
+    if piece == "wait":
+        signal.pause()  # until it is ended
 
 
 def test_same_question_is_asked_once(ar_home, small_table1, tmp_path, monkeypatch):
     asked = []
-    answer = protocols.answer
+    run_method = protocols.run_method
 
     def count(method, *args, **kwargs):
         asked.append(method)
-        return answer(method, *args, **kwargs)
+        return run_method(method, *args, **kwargs)
 
-    monkeypatch.setattr("residuum.paper.run.answer", count)
+    monkeypatch.setattr(running, "run_method", count)
     grids = {"published": small_table1.grids["published"], "best": small_table1.grids["published"]}
-    table = replace(small_table1, grids=grids)
-    job = replace(plan(table, quick=True, protocols=("published", "best")), methods=("NSC", "CROC"))
-    assert run_plan(job, _folder(tmp_path), {}, data_home=str(ar_home)) == 4
+    plan = quick_plan(replace(small_table1, grids=grids), protocols=("published", "best"))
+    assert run_plan(replace(plan, methods=("NSC", "CROC")), _folder(tmp_path), ar_home) == 4
     assert asked == ["NSC", "CROC"]
 
 
-def test_estimate_uses_measured_times_of_like_cells():
-    keys = [Key("table2", 84, trial, "best", method) for trial in (0, 1) for method in ("CRC", "NRC")]
-    clock = Clock(list(keys))
-    assert clock.left() is None
-    clock.done(keys[0], 2.0)
-    clock.done(keys[1], 10.0)
-    assert clock.left() == pytest.approx(12.0)
+def test_estimate_uses_measured_times_of_like_cells(tmp_path):
+    seconds = {"CRC": 2.0, "NRC": 10.0}
+    cells = [
+        Cell(f"{trial}-{method}", method, {"method": method}, (trial,), (method,))
+        for trial in (0, 1)
+        for method in seconds
+    ]
+
+    def work(cells, say):
+        for one in cells:
+            yield {"seconds": seconds[one.recipe["method"]]}
+
+    left = {}
+    on_step = lambda text, done, total, seconds_left: left.setdefault(done, seconds_left)  # noqa: E731
+    run_job(Job(cells, work), tmp_path, on_step=on_step)
+    assert left[0] is None
+    assert left[1] == pytest.approx(3 * 2.0)
+    assert left[2] == pytest.approx(12.0)
+    assert left[3] == pytest.approx(10.0)
 
 
 def _folder(tmp_path) -> Path:
@@ -475,27 +498,27 @@ def _folder(tmp_path) -> Path:
 @pytest.mark.parametrize("name", ["table2", "table3"])
 def test_real_data_quick(name, data_home, tmp_path):
     table = tables.EXPERIMENTS[name]
-    job = replace(
-        plan(table, quick=True, trials=2, protocols=("published", "authors")),
+    plan = replace(
+        quick_plan(table, trials=2, protocols=("published", "authors")),
         methods=("CRC", "NRC"),
         rows=table.rows[:1],
         queries=200,
     )
-    folder = _folder(tmp_path)
-    run_plan(job, folder, {}, data_home=str(data_home))
+    folder, row = _folder(tmp_path), table.rows[0].name
+    run_plan(plan, folder, data_home)
     for outcome in read_folders([folder]):
         assert outcome.trials == 2
         for method in ("CRC", "NRC"):
-            assert abs(outcome.difference(table.rows[0], method)) < 6
-        ours = [list(outcome.accuracies(table.rows[0], m).values()) for m in ("NRC", "CRC")]
+            assert abs(outcome.difference(row, method)) < 6
+        ours = [list(outcome.accuracies(row, m).values()) for m in ("NRC", "CRC")]
         expected = ttest_rel(*ours).pvalue
-        assert outcome.p_value(table.rows[0], "CRC") == pytest.approx(expected, nan_ok=True)
+        assert outcome.p_value(row, "CRC") == pytest.approx(expected, nan_ok=True)
 
 
 def test_figure1_and_its_report(data_home, tmp_path, capsys):
     out = tmp_path / "run"
     assert run(["figure1", "--data", data_home, "--out", out]) == 0
-    shown = json.loads((out / "extras/figure1.json").read_text())["illustration"]
+    shown = json.loads((out / "cells/figure1.json").read_text())["illustration"]
     assert len(shown["atom_labels"]) == 9
     assert len(set(shown["atom_labels"])) == 3
     assert shown["label"] == shown["atom_labels"][0]
@@ -565,7 +588,8 @@ def test_wrong_usage_is_one_line_and_exit_2(args, word, tmp_path, capsys):
 
 def test_missing_data_is_exit_3(tmp_path, capsys):
     assert run(["table1", "--data", tmp_path, "--out", tmp_path / "run"]) == 3
-    assert "AR" in capsys.readouterr().err
+    assert "residuum data status ar" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_results_needs_a_run_folder(tmp_path):
@@ -588,7 +612,7 @@ def test_results_page_from_the_command(finished, tmp_path, capsys):
 def _outcome(protocol, rights):
     """An outcome of Table 2 at d = 84 with so many of 1,000 test samples right, in each of two trials."""
     hits = {(84, m): {t: np.arange(1000) < right for t in (0, 1)} for m, right in rights.items()}
-    return Outcome(tables.TABLE2, protocol, (84,), tuple(rights), hits, False, {}, 0.0)
+    return Outcome(tables.TABLE2, protocol, (84,), tuple(rights), hits, False, {})
 
 
 @pytest.mark.parametrize(("soft", "said"), [(956, "at or above"), (955, "table2 d = 84 (\u22120.1)")])

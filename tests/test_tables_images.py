@@ -10,15 +10,18 @@ from scipy.io import savemat
 
 from residuum import CRC, NRC, NSC, SRC
 from residuum.cli.main import main
-from residuum.experiments import photo_tables, protocol, tables
 from residuum.features import EXTRACTORS, BowSift
+from residuum.paper import protocols, tables
+from residuum.paper.availability import available
 from residuum.paper.data import DATASETS, Counts
-from residuum.paper.photos import PhotoPreparation, available, spanned
-from residuum.paper.plans import photo_plan
+from residuum.paper.entries import Quick
+from residuum.paper.photo_trials import PhotoTrials, spanned
+from residuum.paper.running import make_plan
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
 
+FLOWERS = tables.TABLE6.row("flowers102-bow_sift")
 CLASSES, EACH = 4, {"trnid": 5, "valid": 3, "tstid": 6}
 
 
@@ -64,9 +67,11 @@ def small(monkeypatch):
         "ProCRC": {"gammas": (0.1,), "l2s": (0.1,)},
         "NRC": {"rhos": (1.0, 0.1), "max_iters": (5,)},
     }
-    entries = tuple(r for r in photo_tables.TABLE6.entries if r.features != "efficientnet_lite0")
     table = replace(
-        photo_tables.TABLE6, entries=entries, grids={"published": one, "authors": one}, quick_queries=8
+        tables.TABLE6,
+        rows=tuple(row for row in tables.TABLE6.rows if row.features != "efficientnet_lite0"),
+        grids={"published": one, "authors": one},
+        quick=Quick(queries=8, validation=200),
     )
     monkeypatch.setitem(tables.EXPERIMENTS, "table6", table)
     parts = dict(zip(("train", "val", "test"), ((CLASSES * n,) for n in EACH.values())))
@@ -97,19 +102,18 @@ def run(*args) -> int:
 
 
 def test_rows_name_what_exists():
-    for row in photo_tables.TABLE6.entries:
+    for row in tables.TABLE6.rows:
         assert row.dataset in DATASETS
         assert row.features in EXTRACTORS
-        assert set(row.paper) == (
-            set() if row.features in photo_tables.ADDED else {*tables.METHODS, "softmax"} - {"SVM"}
-        )
-    for name in protocol.PROTOCOLS:
-        for method in protocol.methods_of(photo_tables.TABLE6, name):
-            protocol.SEARCHES[method](**protocol.grid(photo_tables.TABLE6, name, method, 700))
+        assert row.split in ("official", "random_rest")
+        assert row.paper.keys() == ({*tables.PHOTO_COLUMNS} if row.part == "paper" else set())
+    for name in protocols.PROTOCOLS:
+        for method in protocols.methods_of(tables.TABLE6, name):
+            protocols.make_search(method, protocols.grid(tables.TABLE6, name, method, 700))
 
 
 def test_the_papers_numbers_are_as_printed():
-    value = photo_tables.TABLE6.paper_value
+    value = tables.TABLE6.paper_value
     assert value("NRC", "flowers102-bow_sift") == 54.4
     assert value("softmax", "stanford40-vgg19") == 77.2
     assert value("CROC", "cars-vgg16") == 90.3
@@ -117,19 +121,22 @@ def test_the_papers_numbers_are_as_printed():
     assert value("SVM", "cub200-bow_sift") is None
     assert value("NRC", "cub200-efficientnet_lite0") is None
     assert value("NRC", "cub200_subset-bow_sift") is None
-    quoted = {t.name: t for t in photo_tables.PHOTO_TABLES if t.kind == "quoted"}
+    quoted = {table.name: table.quoted for table in tables.QUOTED_TABLES}
     assert list(quoted) == ["table7", "table8", "table9", "table10", "table11"]
-    assert quoted["table8"].quoted["caltech256"]["SJFT"] == 83.8
-    assert quoted["table11"].quoted["aircraft"]["Symbiotic"] == 72.5
-    for table in quoted.values():
-        for dataset in table.datasets:
-            vgg = [r for r in photo_tables.TABLE6.entries if r.dataset == dataset and "vgg" in r.features]
-            assert table.paper[dataset] == vgg[0].paper["NRC"]
+    assert quoted["table8"]["caltech256"]["SJFT"] == 83.8
+    assert quoted["table11"]["aircraft"]["Symbiotic"] == 72.5
+    for table in tables.QUOTED_TABLES:
+        for dataset, systems in table.quoted.items():
+            vgg = [row for row in table.rows if row.dataset == dataset and "vgg" in row.features]
+            assert systems["NRC of the paper"] == vgg[0].paper["NRC"]
+        assert {row.dataset for row in table.rows} == set(table.quoted)
 
 
 def test_only_random_splits_have_several_trials():
-    plan = photo_plan(photo_tables.TABLE6, {"caltech256-bow_sift": "", "cub200-bow_sift": ""})
-    trials = {row: {key.trial for key in plan.keys() if key.row == row} for row in plan.rows}  # noqa: SIM118
+    rows = tuple(tables.TABLE6.row(name) for name in ("caltech256-bow_sift", "cub200-bow_sift"))
+    trials = {row.name: set() for row in rows}
+    for cell in make_plan(tables.TABLE6, rows).cells():
+        trials[cell.recipe["row"]].add(cell.recipe["trial"])
     assert trials == {"caltech256-bow_sift": set(range(10)), "cub200-bow_sift": {0}}
 
 
@@ -179,18 +186,13 @@ def test_the_codebook_sees_training_images_only(template, monkeypatch, tmp_path)
     seen = []
     fit = BowSift.fit
     monkeypatch.setattr(BowSift, "fit", lambda self, X, y=None: seen.extend(X) or fit(self, X))
-    preparation = PhotoPreparation(
-        tables.EXPERIMENTS["table6"], data_home=str(template), cache_dir=tmp_path / "cache"
-    )
-    row = "flowers102-bow_sift"
-    parts, paths = preparation.split(row, 0), preparation.samples(row).paths
+    trials = PhotoTrials((FLOWERS,), data_home=str(template), cache_dir=tmp_path / "cache")
+    parts, paths = trials.split(FLOWERS, 0), trials.samples(FLOWERS).paths
     assert {Path(path) for path in seen} == {paths[i] for i in parts.train}
 
 
 def test_a_damaged_image_is_left_out_and_named(home, tmp_path, capsys):
-    preparation = PhotoPreparation(tables.EXPERIMENTS["table6"], data_home=str(home))
-    row = "flowers102-bow_sift"
-    samples = preparation.samples(row)
+    samples = PhotoTrials((FLOWERS,), data_home=str(home)).samples(FLOWERS)
     bad_train, bad_test = samples.train_paths[3], samples.test_paths[2]
     bad_train.write_bytes(bad_train.read_bytes()[:300])
     bad_test.write_text("no image")
@@ -258,10 +260,10 @@ def test_missing_packages_are_named(template, monkeypatch):
 
         return package("no_such_torch", "pip install 'residuum[deep]'")
 
-    monkeypatch.setattr("residuum.paper.photos.torch", no_torch)
-    rows = [row for row in photo_tables.TABLE6.entries if row.dataset == "flowers102"]
-    found = available(rows, str(template))
-    assert list(found.rows) == ["flowers102-bow_sift"]
+    monkeypatch.setattr("residuum.paper.photo_trials.torch", no_torch)
+    rows = [row for row in tables.TABLE6.rows if row.dataset == "flowers102"]
+    found = available(tables.TABLE6, [row.name for row in rows], str(template))
+    assert found.rows == (FLOWERS,)
     assert "residuum[deep]" in found.missing["vgg19"]
     assert "residuum[deep]" in found.missing["efficientnet_lite0"]
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli import options as own
-from residuum.cli.comparison_data import Plan, fingerprint, own_samples, refuse_without_data
-from residuum.errors import InterruptedRunError, NotConvergedError
+from residuum.cli import options as shared
+from residuum.cli import output
+from residuum.errors import DataFormatError, NotConvergedError, UsageError
 
 if TYPE_CHECKING:
-    from residuum.experiments.comparison import Data, Settings
+    from residuum.experiments.compared_data import Data
+    from residuum.experiments.comparison import Settings
+    from residuum.inputs import OwnData
+
+# Values of options that say nothing, where it is not None.
+_UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
 
 
 @click.command()
 @click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option("--methods", metavar="A,B,...", help="Methods to compare, in any case.  [default: all nine]")
+@click.option("--methods", metavar="A,B,...", help="Methods to compare, in any case.  [default: all]")
 @click.option("--trials", type=int, help="Number of random splits.  [default: 5]")
 @click.option(
     "--train-per-class",
@@ -48,9 +52,9 @@ if TYPE_CHECKING:
 )
 @click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
 @click.option("--device", help="Where the network runs, such as cpu or cuda.")
-@click.option("--image-shape", callback=own.image_shape, metavar="HxW", help="Size for --with pixels.")
-@own.splitting_options
-@own.reading_options
+@click.option("--image-shape", callback=shared.image_shape, metavar="HxW", help="Size for --with pixels.")
+@shared.splitting_options
+@shared.reading_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of a table.")
@@ -66,7 +70,7 @@ def compare(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare NSC, SVM, softmax, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on DATA, or on the handwritten
+    """Compare SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on DATA, or on the handwritten
     digits that come with scikit-learn.
 
     DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
@@ -78,27 +82,28 @@ def compare(
     again with --out and its folder.
     """
     from residuum.experiments import comparison
+    from residuum.experiments.compared_data import bundled_digits
     from residuum.experiments.run_folder import open_folder
     from residuum.experiments.summary import comparison_table
     from residuum.reports.table import print_table
     from residuum.system.machine import limit_threads, machine_facts
 
     chosen = comparison.choose_methods(methods)
-    plan = Plan(trials, train_per_class, seed)
     if data is None:
-        refuse_without_data(options)
-        samples, plan = comparison.bundled_digits(), plan.filled(5, 50)
+        _refuse_without_data(options)
+        samples = bundled_digits()
+        trials = 5 if trials is None else trials
+        train_per_class = 50 if train_per_class is None else train_per_class
     else:
-        samples, plan = own_samples(data, plan, options)
-    settings = comparison.Settings(
-        chosen, 1 if plan.trials is None else plan.trials, plan.train_per_class, seed, n_jobs, select
-    ).checked(samples)
+        samples, trials, train_per_class = _own_samples(data, trials, train_per_class, seed, options)
+    settings = comparison.Settings(chosen, trials, train_per_class, seed, n_jobs, select).checked(samples)
     with limit_threads(n_jobs):
         machine = machine_facts()
+        content = {"arguments": samples.arguments, "content": samples.fingerprint()} if data else {}
         decisive = {
             "command": "compare",
             "data": samples.name,
-            **({} if data is None else {"arguments": samples.arguments, "content": fingerprint(samples)}),
+            **content,
             **asdict(settings),
             "parameters": comparison.parameters(settings),
             "machine": machine,
@@ -113,34 +118,117 @@ def compare(
     _demand_convergence(results["summary"])
 
 
+def _refuse_without_data(options: dict[str, Any]) -> None:
+    """Options of reading say nothing about the bundled digits."""
+    given = [name for name, value in options.items() if value != _UNSET.get(name)]
+    if given:
+        raise UsageError(f"{_option(given[0])} goes with DATA, a file or folder of your own.")
+
+
+def _option(name: str) -> str:
+    return "--" + {"extractor": "with"}.get(name, name).replace("_", "-")
+
+
+def _arguments(path: Path, options: dict[str, Any]) -> str:
+    """The words of a command line that name the data and how they are read."""
+    words = [shlex.quote(str(path))]
+    for name, value in options.items():
+        if value is None or value == _UNSET.get(name):
+            continue
+        option = _option(name)
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+            continue
+        if name == "image_shape":
+            value = "x".join(map(str, value))
+        for item in value if isinstance(value, tuple) else (value,):
+            words.append(f"{option} {shlex.quote(str(item))}")
+    return " ".join(words)
+
+
+def _own_samples(
+    path: Path, trials: int | None, train_per_class: int | None, seed: int, options: dict[str, Any]
+) -> tuple[Data, int, int | None]:
+    """Samples of a file or folder, the number of trials, and of training samples of each class."""
+    from residuum.experiments.compared_data import Data, splitting_of
+    from residuum.models.preparing import chosen_scale
+
+    arguments = _arguments(path, options)
+    found = shared.read_with_test(path, options)
+    if found.labels is None:
+        raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
+    with output.report_warnings():
+        found = _with_features(found, options)
+    splitting = splitting_of(
+        found,
+        trials=trials,
+        train_per_class=train_per_class,
+        test_size=options["test_size"],
+        seed=seed,
+    )
+    if splitting.note:
+        click.echo(f"{found.source}: {splitting.note}", err=True)
+    assert found.features is not None
+    assert found.labels is not None
+    shape = found.image_shape
+    data = Data(
+        name=path.name,
+        samples=found.features,
+        labels=found.labels,
+        image_shape=(shape[0], shape[1]) if shape is not None and len(shape) == 2 else None,
+        trials=splitting.given,
+        scale=chosen_scale(found, options["scale"]),
+        pca=options["pca"],
+        groups=found.groups,
+        arguments=arguments,
+    )
+    return data, splitting.trials, splitting.train_per_class
+
+
+def _with_features(data: OwnData, options: dict[str, Any]) -> OwnData:
+    """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.image_features import with_features
+    from residuum.models.preparing import as_pixels, built_extractor
+
+    name = options["extractor"]
+    if data.kind != "images":
+        if name is not None:
+            raise UsageError(f"--with {name} goes with a folder of images. Got {data.source}.")
+        return data
+    name = name or "bow_sift"
+    if name == "pixels":
+        found = as_pixels(data, options["image_shape"])
+    else:
+        assert data.paths is not None
+        extractor = built_extractor(name, options["weights"], options["device"])
+        if data.split is not None:
+            parts = zip(data.paths, data.split, strict=True)
+            fit_extractor(extractor, [path for path, part in parts if part == "train"])
+        with output.image_progress(name) as progress:
+            found = with_features(data, extractor, progress=progress)
+    output.say_notes(found, before=data)
+    return found
+
+
 def _run_and_write(settings: Settings, data: Data, folder: Path, machine: dict[str, Any]) -> dict[str, Any]:
-    """Run with a progress bar and fill the run folder; an interruption says what was kept."""
+    """Run with a progress bar and fill the run folder."""
     from residuum.experiments.comparison import run
     from residuum.experiments.report import report_page
     from residuum.experiments.summary import comparison_table
     from residuum.reports.table import markdown
     from residuum.system.files import write_text
+    from residuum.system.progress import progress_bars
 
-    total = settings.trials * len(settings.methods)
-    done = 0
+    with progress_bars() as report:
 
-    try:
-        with _progress(total) as show:
+        def on_step(text: str, done: int, total: int, left: float | None) -> None:
+            report("compare", done, total, text)
 
-            def on_step(method: str, trial: int, finished: int) -> None:
-                nonlocal done
-                done = finished
-                show(method, trial, finished)
-
-            results = run(settings, data, folder, machine, on_step=on_step)
-        table = comparison_table(results)
-        write_text(folder / "table.md", markdown(table))
-        write_text(folder / "report.html", report_page(results, table))
-    except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"{done} of {total} results are kept in {folder}; "
-            f"the same command with --out {folder} continues from there."
-        ) from None
+        results = run(settings, data, folder, machine, on_step=on_step)
+    table = comparison_table(results)
+    write_text(folder / "table.md", markdown(table))
+    write_text(folder / "report.html", report_page(results, table))
     return results
 
 
@@ -157,21 +245,3 @@ def _demand_convergence(summary: list[dict[str, Any]]) -> None:
             f"Some queries missed the tolerance of their solver: {', '.join(short)} (method, queries). The "
             "results are written; the gaps in results.json say how far from the optimum each one is."
         )
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr, or nothing where no one can see it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-
-        def show(method: str, trial: int, finished: int) -> None:
-            text = f"{method}, trial {trial + 1}" if method else "report"
-            bar.update(task, completed=finished, description=text)
-
-        yield show

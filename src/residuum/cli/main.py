@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("residuum.cli.fit:fit", "Fit a model to your own data and save it."),
     "predict": ("residuum.cli.predict:predict", "Answer new data by a saved model."),
     "reproduce": ("residuum.cli.reproduce:reproduce", "Run the tables and figures of the paper again."),
-    "results": ("residuum.cli.reproduce:results", "Write a page of results from run folders."),
+    "results": ("residuum.cli.results:results", "Write a page of results from run folders."),
 }
 
 

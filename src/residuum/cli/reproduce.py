@@ -1,18 +1,23 @@
-"""``residuum reproduce`` and ``residuum results``: the paper's tables and figures beside our own."""
+"""``residuum reproduce``: the paper's tables and figures again, its numbers beside ours."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.errors import InterruptedRunError
+if TYPE_CHECKING:
+    from residuum.experiments.runner import OnStep
+    from residuum.paper.availability import Availability
+    from residuum.paper.running import Plan
 
 
 @click.command()
@@ -59,116 +64,93 @@ def reproduce(
     Table 6 has six sets of photographs; tables 7 to 11 are its rows of one data set each, with the figures of
     other systems that the paper quotes. Data sets and features that are not at hand are left out by name.
     """
+    from residuum.experiments.comparison import check_trials
     from residuum.experiments.run_folder import open_folder
-    from residuum.paper.extras import run_figure, run_speed
-    from residuum.paper.plans import plan
-    from residuum.paper.protocol import choose_protocols
-    from residuum.paper.run import run_plan
+    from residuum.experiments.runner import run_job
+    from residuum.paper.figures import figure_job
+    from residuum.paper.protocols import choose_protocols
+    from residuum.paper.running import accuracy_job, make_plan
+    from residuum.paper.speed import speed_job
     from residuum.paper.tables import EXPERIMENTS, get_experiment
-    from residuum.system.machine import allowed_cores, limit_threads, machine_facts
+    from residuum.system.machine import allowed_cores, limit_threads
 
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [get_experiment(name) for name in wanted]
     protocols = choose_protocols(protocol)
-    plans = {
-        e.name: plan(e, trials=trials, quick=quick, protocols=protocols, seed=seed)
-        for e in experiments
-        if e.kind == "accuracy"
-    }
-    options = {"trials": trials, "quick": quick, "protocols": protocols, "seed": seed}
-    photo_plan = _photo_plan(experiments, data, allow_subset, options, strict="all" not in names)
-    extras: dict[str, Callable[..., Any]] = {"speed": run_speed, "figure": run_figure}
-    folder = Path(out or f"residuum-runs/reproduce{'-quick' * quick}")
-    with limit_threads(n_jobs):
-        machine = machine_facts()
-        folder = open_folder("reproduce", str(folder), {"command": "reproduce", "quick": quick, "seed": seed})
-        common: dict[str, Any] = {"resume": resume, "data_home": data, "cache_dir": _cache_dir(data)}
-        skipped = []
-        for experiment in (e for e in experiments if e.kind not in _PHOTOS):
-            if "all" in names and _missing(experiment, data):
-                skipped.append(experiment.name)
-                continue
-            with _progress(folder) as show:
-                if experiment.kind == "accuracy":
-                    job = plans[experiment.name]
-                    run_plan(job, folder, machine, on_step=show, n_jobs=allowed_cores(n_jobs), **common)
-                else:
-                    extras[experiment.kind](
-                        experiment, folder, machine, quick=quick, seed=seed, on_step=show, **common
-                    )
-        if photo_plan is not None:
-            with _progress(folder) as show:
-                run_plan(photo_plan, folder, machine, on_step=show, **common)
-                if confusions:
-                    _write_confusions(photo_plan, folder, data, show)
-    for name in skipped:
-        click.echo(
-            f"Left out {name}: its data set is not in the data home ('residuum data status').", err=True
+    check_trials(1 if trials is None else trials, seed)
+    here = partial(_available, data=data, allow_subset=allow_subset, strict="all" not in names)
+    plans = [
+        make_plan(
+            EXPERIMENTS[name],
+            found.rows,
+            trials=trials,
+            quick=quick,
+            protocols=protocols,
+            seed=seed,
+            listings=found.listings,
         )
+        for name, tables in _tables_to_run(experiments).items()
+        if (found := here(name, [row.name for table in tables for row in table.rows], tables)).rows
+    ]
+    extras = [e for e in experiments if e.kind != "accuracy" and here(e.setting, [e.row], [e]).rows]
+    homes: dict[str, Any] = {"data_home": data, "cache_dir": _cache_dir(data)}
+    settings = {"command": "reproduce", "quick": quick, "seed": seed}
+    with limit_threads(n_jobs):
+        folder = open_folder("reproduce", out or f"residuum-runs/reproduce{'-quick' * quick}", settings)
+        jobs = [accuracy_job(plan, folder, **homes) for plan in plans]
+        make: dict[str, Any] = {"speed": speed_job, "figure": figure_job}
+        jobs += [make[extra.kind](extra, quick=quick, seed=seed, **homes) for extra in extras]
+        for job in jobs:
+            with _progress() as on_step:
+                run_job(job, folder, fresh=not resume, n_jobs=allowed_cores(n_jobs), on_step=on_step)
+        if confusions:
+            _write_confusions(plans, folder, homes)
     _report(folder, wanted, protocols, as_json)
 
 
-_PHOTOS = ("photos", "quoted")
+def _tables_to_run(experiments: list[Any]) -> dict[str, list[Any]]:
+    """Name of every table to run -> the tables asked for, of which several may be rows of one."""
+    asked: dict[str, list[Any]] = {}
+    for table in (e for e in experiments if e.kind == "accuracy"):
+        asked.setdefault(table.run_as or table.name, []).append(table)
+    return asked
 
 
-def _photo_plan(
-    experiments: list[Any], data: str | None, allow_subset: bool, options: dict[str, Any], *, strict: bool
-) -> Any:
-    """The rows of photographs that were asked for and can run; what cannot is named on stderr.
+def _available(
+    name: str, rows: list[Any], asked: list[Any], *, data: str | None, allow_subset: bool, strict: bool
+) -> Availability:
+    """The rows of a table that can run here; what cannot is named on stderr.
 
-    None where nothing of the kind was asked for, or can run and need not (`strict`).
+    With `strict`, it is an error if nothing can run.
     """
     from residuum.errors import DataNotFoundError
-    from residuum.paper.photos import available
-    from residuum.paper.plans import photo_plan
+    from residuum.paper.availability import available
     from residuum.paper.tables import EXPERIMENTS
 
-    asked = [experiment for experiment in experiments if experiment.kind in _PHOTOS]
-    if not asked:
-        return None
-    whole = any(experiment.kind == "photos" for experiment in asked)
-    datasets = {name for experiment in asked if experiment.kind == "quoted" for name in experiment.datasets}
-    table = EXPERIMENTS["table6"]
-    rows = [row for row in table.entries if whole or row.dataset in datasets]
-    found = available(rows, data, allow_subset=allow_subset)
+    found = available(EXPERIMENTS[name], rows, data, allow_subset=allow_subset)
     names = ", ".join(experiment.name for experiment in asked)
     if not found.rows and strict:
-        reasons = "\n".join(f"  {name}: {reason}" for name, reason in found.missing.items())
+        reasons = "\n".join(f"  {what}: {reason}" for what, reason in found.missing.items())
         raise DataNotFoundError(f"Nothing of {names} can run here.\n{reasons}")
-    for name, reason in found.missing.items():
-        click.echo(f"Left out {name} ({names}): {reason}", err=True)
-    return photo_plan(table, found.rows, **options) if found.rows else None
+    for what, reason in found.missing.items():
+        click.echo(f"Left out {what} ({names}): {reason}", err=True)
+    return found
 
 
-def _write_confusions(
-    plan: Any, folder: Path, data: str | None, show: Callable[[str, int, int, float | None], None]
-) -> None:
+def _write_confusions(plans: list[Plan], folder: Path, homes: dict[str, Any]) -> None:
     from residuum.paper.confusions import write_confusions
+    from residuum.system.progress import progress_bars
 
-    for number, row in enumerate(plan.rows):
-        show(f"{row}: confusions", number, len(plan.rows), None)
-        for path in write_confusions(plan, row, folder, data_home=data, cache_dir=_cache_dir(data)):
-            click.echo(f"Wrote {path}", err=True)
-
-
-def _missing(experiment: Any, data: str | None) -> bool:
-    """Whether ``all`` must leave this one out, because its data set is not at hand."""
-    from residuum.errors import DataNotFoundError
-    from residuum.paper.data import load_dataset
-    from residuum.paper.tables import EXPERIMENTS
-
-    table = experiment if experiment.kind == "accuracy" else EXPERIMENTS[experiment.setting]
-    try:
-        load_dataset(table.dataset, data_home=data, image_shape=table.image_shape)
-    except DataNotFoundError:
-        return True
-    return False
+    pages = [(plan, row) for plan in plans if plan.table.data == "photographs" for row in plan.rows]
+    with progress_bars() as report:
+        for number, (plan, row) in enumerate(pages):
+            report("confusions", number, len(pages), row.title)
+            for path in write_confusions(plan, row, folder, **homes):
+                click.echo(f"Wrote {path}", err=True)
 
 
 def _cache_dir(data: str | None) -> Path | None:
     """Slow features are kept beside the data where that folder can be written."""
-    import os
-
     return Path(data) / "features" if data and os.access(data, os.W_OK) else None
 
 
@@ -186,61 +168,23 @@ def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json:
     click.echo(f"Wrote report.md, report.tex and report.html to {folder}", err=True)
 
 
-@click.command()
-@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
-@click.option("--out", metavar="FILE", help="Markdown page to write.  [default: standard output]")
-def results(folders: tuple[str, ...], out: str | None) -> None:
-    """Write a page of results from run folders of 'reproduce': all tables, all protocols, and what they say.
-
-    Where two folders hold the same result, that of the folder named later is shown.
-    """
-    from residuum.paper.report import read_contents, results_page
-    from residuum.system.files import write_text
-
-    page = results_page(read_contents([Path(folder) for folder in folders]))
-    if out is None:
-        click.echo(page)
-        return
-    path = Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, page)
-    click.echo(f"Wrote {path}", err=True)
-
-
 @contextmanager
-def _progress(folder: Path) -> Iterator[Callable[[str, int, int, float | None], None]]:
+def _progress() -> Iterator[OnStep]:
     """A bar on stderr with what is being done and the time left; without a terminal, a line now and then."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from residuum.system.progress import progress_bars
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description:<44}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    done = total = 0
-    told = -1e9
-    try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("", total=None, left="")
+    printed = -1e9
+    with progress_bars() as report:
 
-            def show(text: str, finished: int, of: int, left: float | None) -> None:
-                nonlocal done, total, told
-                done, total = finished, of
-                remaining = "" if left is None else f"about {_duration(left)} left"
-                bar.update(task, completed=finished, total=of, description=text, left=remaining)
-                if not console.is_terminal and time.monotonic() - told > 15 and finished < of:
-                    told = time.monotonic()
-                    click.echo(f"[{finished}/{of}] {text} {remaining}".rstrip(), err=True)
+        def on_step(text: str, done: int, total: int, left: float | None) -> None:
+            nonlocal printed
+            note = text if left is None else f"{text}, about {_duration(left)} left"
+            report("reproduce", done, total, note)
+            if not sys.stderr.isatty() and time.monotonic() - printed > 15 and done < total:
+                printed = time.monotonic()
+                click.echo(f"[{done}/{total}] {note}", err=True)
 
-            yield show
-    except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"{done} of {total} results are kept in {folder}; the same command continues from there."
-        ) from None
+        yield on_step
 
 
 def _duration(seconds: float) -> str:

@@ -13,17 +13,28 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
+from residuum.estimators import METHODS
+
 Array = npt.NDArray[Any]
 
 
-def svm(C: float) -> Pipeline:
+def svm(C: float, *, max_iter: int = 5000, seed: int = 0) -> Pipeline:
     """Linear SVM (squared hinge, one against all) on unit-norm samples."""
-    return make_pipeline(Normalizer(), LinearSVC(C=C, max_iter=5000, random_state=0))
+    return make_pipeline(Normalizer(), LinearSVC(C=C, max_iter=max_iter, random_state=seed))
 
 
-def softmax(C: float) -> Pipeline:
-    """Multinomial logistic regression on unit-norm samples."""
-    return make_pipeline(Normalizer(), LogisticRegression(C=C, max_iter=1000))
+def softmax(C: float, *, max_iter: int = 1000, seed: int = 0) -> Pipeline:
+    """Multinomial logistic regression on unit-norm samples; its solver draws nothing at random."""
+    return make_pipeline(Normalizer(), LogisticRegression(C=C, max_iter=max_iter))
+
+
+# The methods that the representation classifiers are compared with: name -> estimator for a C.
+BASELINES: dict[str, Callable[..., Pipeline]] = {"SVM": svm, "softmax": softmax}
+
+
+def compared() -> dict[str, Callable[..., Any]]:
+    """Everything that is compared, by name: the baselines, then the methods."""
+    return {**BASELINES, **METHODS}
 
 
 class LinearSearch:
@@ -39,7 +50,7 @@ class LinearSearch:
         As in scikit-learn.
     """
 
-    def __init__(self, make: Callable[[float], Pipeline], Cs: Sequence[float], cv: Any = 5) -> None:
+    def __init__(self, make: Callable[..., Pipeline], Cs: Sequence[float], cv: Any = 5) -> None:
         self._make, self._Cs, self._cv = make, sorted(Cs), cv
 
     def fit(self, X: Array, y: Array) -> LinearSearch:

@@ -8,9 +8,6 @@ from typing import Any
 from residuum.reports.numbers import mean_and_deviation, percent, scientific, significant
 from residuum.reports.table import Table
 
-# Method -> its parameter that was tuned for the comparison; the others keep their defaults.
-TUNED = {"NSC": "l2", "SVM": "C", "softmax": "C"}
-
 COLUMNS = ("Method", "Accuracy %", "Fit s", "Predict ms", "Support", "Gap", "Violation")
 
 
@@ -105,9 +102,8 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
             "NRC stops after five steps of ADMM, as published: its code is not meant to be the optimum."
         )
     tuned = [
-        f"{method} ({name}={results['parameters'][method][name]:g})"
-        for method, name in TUNED.items()
-        if method in methods
+        f"{method} ({', '.join(f'{name}={value:g}' for name, value in values.items())})"
+        for method, values in results["tuned"].items()
     ]
     place = "at 50 per class" if not results["data"].get("arguments") else "of the bundled digits"
     if tuned:

@@ -6,27 +6,24 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from residuum.paper.entries import PaperTable
 from residuum.paper.outcomes import Outcome
-from residuum.paper.photo_tables import ADDED, SPLIT_NOTES, TITLES, PhotoTable, QuotedTable
-from residuum.paper.protocol import PROTOCOLS
+from residuum.paper.protocols import PROTOCOLS
+from residuum.paper.tables import TITLES
 from residuum.reports.table import Table
 
 # Rows of one kind of trust share a table: the paper's settings, features of our own, parts of data sets.
 PARTS = {
     "paper": "",
-    "added": f", beyond the paper: {', '.join(TITLES[name] for name in ADDED)} features",
+    "added": ", beyond the paper: EfficientNet-Lite0 features",
     "subset": ", SUBSET of a data set: not comparable with the paper",
 }
 
 
 def parts_of(outcome: Outcome) -> Iterator[Outcome]:
-    """The outcome itself; of a table of photographs, one outcome for each kind of row."""
-    table = outcome.table
-    if not isinstance(table, PhotoTable):
-        yield outcome
-        return
+    """One outcome for each kind of row, which is mostly the outcome itself."""
     for part in PARTS:
-        rows = [row for row in outcome.rows if table.row(row).part == part]
+        rows = [row for row in outcome.rows if outcome.table.row(row).part == part]
         if rows:
             yield outcome.only(rows)
 
@@ -49,7 +46,7 @@ def accuracy_table(outcome: Outcome) -> Table:
         if known:
             rows.append((f"{head}, difference", *(_signed(outcome.difference(row, m)) for m in means)))
         rows.append((f"{head}, p against NRC", *(_p(outcome, row, m) for m in means)))
-    part = PARTS[table.row(outcome.rows[0]).part] if isinstance(table, PhotoTable) else ""
+    part = PARTS[table.row(outcome.rows[0]).part]
     title = f"{table.name.capitalize()}: {table.title}{part} ({outcome.protocol})"
     return Table(title, ("", *outcome.methods), tuple(rows), frozenset(best), _notes(outcome, protocol.title))
 
@@ -62,20 +59,22 @@ def _notes(outcome: Outcome, protocol_title: str) -> tuple[str, ...]:
         f"Accuracy in per cent, {spread}; best of ours in bold. p: {outcome.test_name} between NRC and the "
         "method of the column, two-sided, not corrected for the number of comparisons.",
         *outcome.table.notes,
-        *_photo_notes(outcome),
+        *_row_notes(outcome),
     ]
     if outcome.quick:
         notes.insert(0, "QUICK RUN: fewer trials, rows or queries than the paper; not a reproduction.")
     return tuple(notes)
 
 
-def _photo_notes(outcome: Outcome) -> list[str]:
+def _row_notes(outcome: Outcome) -> list[str]:
+    """What is known of the splits and of the copies of the data, each said once."""
     table = outcome.table
-    if not isinstance(table, PhotoTable):
-        return []
-    told = [SPLIT_NOTES[table.row(row).dataset] for row in outcome.rows]
-    told += [f"{table.row_title(row)}: {note}" for row in outcome.rows for note in outcome.notes.get(row, ())]
-    return list(dict.fromkeys(told))
+    said = [table.row(row).note for row in outcome.rows if table.row(row).note]
+    for row in outcome.rows:
+        for note in outcome.notes.get(row, ()):
+            of_all = all(note in outcome.notes.get(other, ()) for other in outcome.rows)
+            said.append(note if of_all else f"{table.row_title(row)}: {note}")
+    return list(dict.fromkeys(said))
 
 
 def _number(value: float | None) -> str:
@@ -128,15 +127,11 @@ def _chosen(parameters: list[dict[str, Any]]) -> str:
     return top if len(texts) == 1 else f"{top} ({texts.count(top)} of {len(texts)})"
 
 
-def quoted_table(table: QuotedTable) -> Table:
+def quoted_table(table: PaperTable) -> Table:
     """Other people's systems as the paper reports them."""
     systems = tuple(dict.fromkeys(name for values in table.quoted.values() for name in values))
     rows = tuple(
-        (
-            f"{TITLES[dataset]}, as the paper reports",
-            *(_number(values.get(name)) for name in systems),
-            _number(table.paper[dataset]),
-        )
+        (f"{TITLES[dataset]}, as the paper reports", *(_number(values.get(name)) for name in systems))
         for dataset, values in table.quoted.items()
     )
     notes = (
@@ -144,7 +139,7 @@ def quoted_table(table: QuotedTable) -> Table:
         "run here. What was run on the same data is shown apart, as rows of Table 6.",
     )
     title = f"{table.name.capitalize()}: {table.title}, QUOTED from the paper"
-    return Table(title, ("", *systems, "NRC of the paper"), rows, notes=notes)
+    return Table(title, ("", *systems), rows, notes=notes)
 
 
 # Column of the table of honest choices -> (protocol, method).
@@ -160,28 +155,24 @@ HONEST = {
 
 def honest_table(outcomes: list[Outcome]) -> Table | None:
     """What choosing parameters on the training samples alone brings, beside the paper's NRC."""
-    held = {(o.table.name, o.protocol): o for o in outcomes if not isinstance(o.table, PhotoTable)}
+    held = {(o.table.name, o.protocol): o for o in outcomes}
     rows: list[tuple[str, ...]] = []
     short = []
-    for name in dict.fromkeys(table for table, protocol in held if protocol == "best"):
-        table = held[name, "best"].table
-        for row in held[name, "best"].rows:
-            cells = {
-                column: (held[name, protocol], method) if (name, protocol) in held else None
-                for column, (protocol, method) in HONEST.items()
-            }
-            means = {c: cell[0].mean(row, cell[1]) if cell else math.nan for c, cell in cells.items()}
-            printed = table.paper_value("NRC", row)
-            best = max((means[c] for c in ("NRCCV()", "SoftNRCCV()") if not math.isnan(means[c])), default=-1)
-            if printed is not None and round(best, 1) < printed:
-                short.append(
-                    f"{name} {table.row_title(row)} ({round(best, 1) - printed:+.1f})".replace("-", "\u2212")
-                )
-            texts = [_ours(cell[0], row, cell[1]) if cell else "" for cell in cells.values()]
-            rows.append((f"{name}, {table.row_title(row)}", _number(printed), *texts))
+    for best in (outcome for outcome in outcomes if outcome.protocol == "best"):
+        for row in best.rows:
+            printed = best.table.paper_value("NRC", row)
+            if printed is None:
+                continue
+            place = f"{best.table.name}, {best.table.row_title(row)}"
+            cells = [(held.get((best.table.name, protocol)), method) for protocol, method in HONEST.values()]
+            rows.append((place, _number(printed), *(_ours(o, row, m) if o else "" for o, m in cells)))
+            ours = [best.mean(row, method) for method in ("NRC", "SoftNRC")]
+            highest = round(max((value for value in ours if not math.isnan(value)), default=-1.0), 1)
+            if highest < printed:
+                short.append(f"{place.replace(',', '')} ({_signed(highest - printed)})")
     if not rows:
         return None
-    said = (
+    falls_short = (
         f"The better of NRCCV() and SoftNRCCV() falls short of the paper's NRC on: {', '.join(short)}."
         if short
         else "The better of NRCCV() and SoftNRCCV() is at or above the paper's NRC on every row."
@@ -189,7 +180,7 @@ def honest_table(outcomes: list[Outcome]) -> Table | None:
     notes = (
         "Parameters and rules by 5-fold cross-validation within the training samples of each trial.",
         "The paper's numbers were chosen on the test samples, by its authors' scripts.",
-        said,
+        falls_short,
     )
     heads = ("", "NRC, paper", *HONEST)
     return Table("Chosen on the training samples alone", heads, tuple(rows), frozenset(), notes)

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-import residuum.estimators.classifiers as classifiers
-from residuum.errors import UsageError
+from residuum.estimators import METHODS
 from residuum.estimators.explanation import Explanation
+from residuum.experiments.run_folder import CELLS
+from residuum.experiments.runner import read_cell
 from residuum.features import read_image
 from residuum.paper.data import ImageSamples
-from residuum.paper.photo_tables import PhotoTable
-from residuum.paper.photos import PhotoPreparation
-from residuum.paper.plans import Key, Plan
-from residuum.paper.run import read_cell
+from residuum.paper.entries import Row
+from residuum.paper.photo_trials import PhotoTrials
+from residuum.paper.running import Plan, cell_name
 from residuum.reports.numbers import percent
 from residuum.reports.page import render
 from residuum.reports.thumbnails import LARGEST_SIDE
@@ -46,7 +46,7 @@ class Confusion:
 
 def write_confusions(
     plan: Plan,
-    row: str,
+    row: Row,
     folder: Path,
     *,
     data_home: str | None = None,
@@ -58,49 +58,47 @@ def write_confusions(
     ----------
     plan : Plan
         Whose protocols, seed and queries; of its protocols the most honest one with a cell is used.
-    row : str
-        Name of the row.
+    row : Row
+        A row of photographs.
     folder : Path
         Run folder.
     data_home, cache_dir : path or None
         Data sets, and where features are kept.
     """
     table = plan.table
-    if not isinstance(table, PhotoTable):
-        raise UsageError(f"Confusions are shown for sets of photographs. Got {table.name}.")
     cell = protocol = None
     for protocol in (name for name in PREFERRED if name in plan.protocols):
-        cell = read_cell(Key(table.name, row, 0, protocol, "NRC").path(folder))
+        cell = read_cell(folder / CELLS / f"{cell_name(table.name, row.name, 0, protocol, 'NRC')}.json")
         if cell is not None:
             break
     if cell is None:
         return []
-    preparation = PhotoPreparation(
-        table,
+    trials = PhotoTrials(
+        plan.rows,
         seed=plan.seed,
         queries=plan.queries,
         data_home=data_home,
         cache_dir=cache_dir,
     )
-    samples = preparation.samples(row)
-    cases, pairs, n_wrong = _explained(preparation, row, cell)
-    title = f"{table.row_title(row)}: what NRC took for something else"
+    samples = trials.samples(row)
+    cases, pairs, n_wrong = _explained(trials, row, cell)
+    title = f"{row.title}: what NRC took for something else"
     lead = (
         f"{n_wrong} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
         f"{protocol}, {_words(cell['parameters'])}). Examples, evenly spread over them, with the training "
         "images that have the largest shares of the code; the shares of all training images sum to 100 %."
     )
-    paths = folder / f"confusions-{row}.html", folder / f"confusions-{row}.md"
+    paths = folder / f"confusions-{row.name}.html", folder / f"confusions-{row.name}.md"
     write_text(paths[0], confusions_page(title, lead, cases, pairs, samples))
     write_text(paths[1], _markdown(title, lead, cases, pairs, samples))
     return list(paths)
 
 
 def _explained(
-    preparation: PhotoPreparation, row: str, cell: dict[str, Any]
+    trials: PhotoTrials, row: Row, cell: dict[str, Any]
 ) -> tuple[list[Confusion], list[tuple[tuple[int, int], int]], int]:
     """Examples, the most frequent (true, predicted) pairs, and the number of wrong answers."""
-    data, parts = preparation.features(row, 0), preparation.split(row, 0)
+    data, parts = trials.features(row, 0), trials.split(row, 0)
     model = _model(cell["parameters"]).fit(data.train, data.train_labels)
     predictions = np.array(cell["predictions"])
     wrong = np.flatnonzero(predictions != data.test_labels)
@@ -117,8 +115,8 @@ def _explained(
 
 
 def _model(parameters: dict[str, Any]) -> Any:
-    values = {name: np.inf if value == "inf" else value for name, value in parameters.items()}
-    return getattr(classifiers, str(values.pop("estimator")))(**values)
+    values: dict[str, Any] = {name: np.inf if value == "inf" else value for name, value in parameters.items()}
+    return METHODS[values.pop("estimator")](**values)
 
 
 def _words(parameters: dict[str, Any]) -> str:

@@ -14,9 +14,11 @@ from scipy.stats import binomtest, ttest_rel
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.experiments.run_folder import CELLS, SETTINGS
-from residuum.paper.photo_tables import PhotoTable
-from residuum.paper.run import read_cell, trial_path
-from residuum.paper.tables import EXPERIMENTS, PaperTable
+from residuum.experiments.runner import read_cell
+from residuum.paper.entries import PaperTable
+from residuum.paper.protocols import PROTOCOLS, methods_of
+from residuum.paper.running import trial_path
+from residuum.paper.tables import EXPERIMENTS
 
 LEVEL = 0.05
 MISSING = float("nan")
@@ -40,20 +42,17 @@ class Outcome:
         Whether any cell comes from a quick run.
     parameters : dict of (row, method) to list of dict
         The chosen parameters of each trial.
-    seconds : float
-        Computing time of all cells.
     notes : dict of row to tuple of str
         What is known about the copy of the data that was used.
     """
 
-    table: PaperTable | PhotoTable
+    table: PaperTable
     protocol: str
     rows: tuple[Any, ...]
     methods: tuple[str, ...]
     hits: dict[tuple[Any, str], dict[int, np.ndarray]]
     quick: bool
     parameters: dict[tuple[Any, str], list[dict[str, Any]]]
-    seconds: float
     notes: dict[Any, tuple[str, ...]] = field(default_factory=dict)
 
     def only(self, rows: Iterable[Any]) -> Outcome:
@@ -130,24 +129,13 @@ def read_folders(folders: Iterable[Path]) -> list[Outcome]:
                 recipe = cell["recipe"]
                 place = (recipe["row"], recipe["method"], recipe["trial"])
                 cells.setdefault((recipe["table"], recipe["protocol"]), {})[place] = (cell, folder)
-    order = list(EXPERIMENTS)
-    known = sorted(
-        (k for k in cells if k[0] in order), key=lambda k: (order.index(k[0]), _protocol_rank(k[1]))
-    )
-    return [_outcome(table, protocol, cells[table, protocol]) for table, protocol in known]
-
-
-def _protocol_rank(protocol: str) -> int:
-    from residuum.paper.protocol import PROTOCOLS
-
-    return list(PROTOCOLS).index(protocol)
+    known = ((table, protocol) for table in EXPERIMENTS for protocol in PROTOCOLS)
+    return [_outcome(*place, cells[place]) for place in known if place in cells]
 
 
 def _outcome(
     name: str, protocol: str, cells: dict[tuple[Any, str, int], tuple[dict[str, Any], Path]]
 ) -> Outcome:
-    from residuum.paper.protocol import methods_of
-
     table = EXPERIMENTS[name]
     hits: dict[tuple[Any, str], dict[int, np.ndarray]] = {}
     parameters: dict[tuple[Any, str], list[dict[str, Any]]] = {}
@@ -170,16 +158,14 @@ def _outcome(
         raise UsageError(f"The folders hold quick and whole results of {name}. Pass one kind only.")
     present = {method for _, method in hits}
     rows = {row for row, _ in hits}
-    photos = isinstance(table, PhotoTable)
     return Outcome(
         table,
         protocol,
-        tuple(row for row in table.rows if row in rows) if photos else tuple(sorted(rows)),
+        tuple(row.name for row in table.rows if row.name in rows),
         tuple(m for m in methods_of(table, protocol) if m in present),
         hits,
         any(cell["recipe"]["quick"] for cell, _ in cells.values()),
         parameters,
-        sum(cell["seconds"] for cell, _ in cells.values()),
         notes,
     )
 

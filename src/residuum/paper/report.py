@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from residuum.experiments.run_folder import CELLS
+from residuum.experiments.runner import read_cell
 from residuum.paper.accuracy import (
     accuracy_table,
     honest_table,
@@ -17,10 +19,9 @@ from residuum.paper.accuracy import (
     parts_of,
     quoted_table,
 )
-from residuum.paper.extras import read_extra
+from residuum.paper.entries import PaperTable
 from residuum.paper.outcomes import LEVEL, Outcome, read_folders
-from residuum.paper.photo_tables import PhotoTable, QuotedTable
-from residuum.paper.protocol import PROTOCOLS
+from residuum.paper.protocols import PROTOCOLS
 from residuum.paper.tables import EXPERIMENTS
 from residuum.paper.verdict import verdict
 from residuum.reports.numbers import significant
@@ -28,11 +29,10 @@ from residuum.reports.page import render
 from residuum.reports.plots import accuracy_figure, coefficient_figure, convergence_figure
 from residuum.reports.table import Table, latex, markdown
 from residuum.system.files import write_text
+from residuum.system.json_text import plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-ROW_NAMES = {"d": "dimension d after PCA", "n": "training samples n of each class"}
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def read_contents(folders: Iterable[Path]) -> Contents:
     folders = list(folders)
     outcomes = read_folders(folders)
     extras = {}
-    for name, experiment in EXPERIMENTS.items():
-        for folder in folders if experiment.kind != "accuracy" else ():
-            found = read_extra(folder, name)
+    for name in (name for name, experiment in EXPERIMENTS.items() if experiment.kind != "accuracy"):
+        for folder in folders:
+            found = read_cell(folder / CELLS / f"{name}.json")
             if found is not None:
                 extras[name] = found
     return Contents(outcomes, extras)
@@ -101,22 +101,21 @@ def tables_of(contents: Contents, names: Iterable[str], protocols: Iterable[str]
     return found + [quoted_table(table) for table in _quoted(wanted)]
 
 
-def _quoted(names: Iterable[str]) -> list[QuotedTable]:
-    return [e for n, e in EXPERIMENTS.items() if n in names and isinstance(e, QuotedTable)]
+def _quoted(names: Iterable[str]) -> list[PaperTable]:
+    tables = (EXPERIMENTS[name] for name in EXPERIMENTS if name in names)
+    return [table for table in tables if table.kind == "accuracy" and table.quoted]
 
 
 def _chosen_outcomes(contents: Contents, names: set[str], protocols: set[str]) -> list[Outcome]:
-    """Outcomes of the tables asked for; a table that quotes asks for the rows of its data sets."""
-    datasets = {dataset for table in _quoted(names) for dataset in table.datasets}
+    """Outcomes of the tables asked for; a table that quotes asks for its rows of another one."""
     chosen = []
-    for outcome in contents.outcomes:
-        if outcome.protocol not in protocols:
-            continue
+    for outcome in (outcome for outcome in contents.outcomes if outcome.protocol in protocols):
         if outcome.table.name in names:
             chosen.append(outcome)
-        elif isinstance(outcome.table, PhotoTable):
-            rows = [row for row in outcome.rows if outcome.table.row(row).dataset in datasets]
-            chosen += [outcome.only(rows)] if rows else []
+            continue
+        borrowed = {r.name for t in _quoted(names) if t.run_as == outcome.table.name for r in t.rows}
+        rows = [row for row in outcome.rows if row in borrowed]
+        chosen += [outcome.only(rows)] if rows else []
     return chosen
 
 
@@ -132,13 +131,13 @@ def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) 
             "cells": [
                 {
                     "row": row,
-                    "subset": isinstance(o.table, PhotoTable) and o.table.row(row).subset,
+                    "subset": o.table.row(row).subset,
                     "method": method,
                     "paper": o.table.paper_value(method, row),
                     "ours": o.mean(row, method),
                     "deviation": o.deviation(row, method),
                     "trials": len(o.accuracies(row, method)),
-                    "p_against_nrc": _json_number(o.p_value(row, method)),
+                    "p_against_nrc": o.p_value(row, method),
                 }
                 for row in o.rows
                 for method in o.methods
@@ -153,7 +152,7 @@ def numbers(contents: Contents, names: Iterable[str], protocols: Iterable[str]) 
         if name in wanted and "cells" in extra
     ]
     quoted = [{"table": q.name, "quoted_from_the_paper": q.quoted} for q in _quoted(wanted)]
-    return {"tables": tables, "speed": speeds, "quoted": quoted}
+    return plain({"tables": tables, "speed": speeds, "quoted": quoted})
 
 
 def _json_number(value: float) -> float | None:
@@ -163,7 +162,7 @@ def _json_number(value: float) -> float | None:
 def write_reports(folder: Path) -> Contents:
     """report.md, report.tex and report.html of everything the folder holds."""
     contents = read_contents([folder])
-    names = [name for name in EXPERIMENTS if name not in {q.name for q in _quoted(EXPERIMENTS)}]
+    names = {*EXPERIMENTS} - {table.name for table in _quoted(EXPERIMENTS)}
     tables = tables_of(contents, names, list(PROTOCOLS)) + _quotations(contents)
     write_text(folder / "report.md", results_page(contents))
     write_text(folder / "report.tex", "% needs the package booktabs\n" + "\n".join(map(latex, tables)))
@@ -173,9 +172,8 @@ def write_reports(folder: Path) -> Contents:
 
 def _quotations(contents: Contents) -> list[Table]:
     """Quoted tables of the data sets that were run."""
-    photos = [(o.table, o.rows) for o in contents.outcomes if isinstance(o.table, PhotoTable)]
-    run = {table.row(row).dataset for table, rows in photos for row in rows}
-    return [quoted_table(q) for q in _quoted(EXPERIMENTS) if run & set(q.datasets)]
+    run = {o.table.row(row).dataset for o in contents.outcomes for row in o.rows}
+    return [quoted_table(table) for table in _quoted(EXPERIMENTS) if run & set(table.quoted)]
 
 
 def results_page(contents: Contents) -> str:
@@ -268,18 +266,18 @@ def _extra_section(extra: dict[str, Any]) -> Section:
 def _curves(outcome: Outcome) -> Markup | None:
     """Accuracy over the rows, where there are several and they are points of one axis."""
     table, rows = outcome.table, list(outcome.rows)
-    if isinstance(table, PhotoTable) or len(rows) < 2:
+    if not table.axis or len(rows) < 2:
         return None
     curves = {
         method: {
             "ours": [outcome.mean(row, method) for row in rows],
             "deviation": [outcome.deviation(row, method) for row in rows],
-            "paper": [table.paper_value(method, row) for row in rows] if method in table.paper else None,
+            "paper": printed if any(printed := [table.paper_value(method, row) for row in rows]) else None,
         }
         for method in outcome.methods
     }
     name = f"{table.name}-{outcome.protocol}"
-    return accuracy_figure(name, ROW_NAMES[table.row_name], rows, curves)
+    return accuracy_figure(name, table.axis, rows, curves)
 
 
 __all__ = ["LEVEL", "Contents", "numbers", "read_contents", "results_page", "tables_of", "write_reports"]

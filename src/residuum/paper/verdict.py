@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from residuum.paper.outcomes import LEVEL, Outcome
-from residuum.paper.photo_tables import PhotoTable
 
 FAMILIES = {
     "sparse": ("SRC",),
@@ -24,7 +24,7 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
         said.append(
             "Some of this comes from a quick run, with less data than the paper: read it as a first look."
         )
-    if any(isinstance(o.table, PhotoTable) and o.table.row(r).subset for o in outcomes for r in o.rows):
+    if any(o.table.row(r).subset for o in outcomes for r in o.rows):
         said.append("Some rows come from a part of a data set: they say nothing about the paper's numbers.")
     honest = [outcome for outcome in outcomes if outcome.protocol == "best"]
     if honest:
@@ -40,17 +40,14 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
 
 def _in_short(outcomes: list[Outcome]) -> str:
     """Which representation helps, table by table, when no test sample had a say."""
-    told, leaders, apart = [], set(), 0.0
+    texts, leaders = [], set()
     for outcome in outcomes:
-        wins = dict.fromkeys(FAMILIES, 0)
-        for row in outcome.rows:
-            best = _family_best(outcome, row)
-            apart = max(apart, max(best.values()) - min(best.values()))
-            for family in _highest(best):
-                wins[family] += 1
+        wins = _wins([outcome])
         leaders.add(tuple(family for family, count in wins.items() if count == max(wins.values())))
         counts = ", ".join(f"{family} in {count}" for family, count in wins.items() if count)
-        told.append(f"of the {len(outcome.rows)} rows of {outcome.table.name}, {counts}")
+        texts.append(f"of the {len(outcome.rows)} rows of {outcome.table.name}, {counts}")
+    best = [_family_best(outcome, row) for outcome in outcomes for row in outcome.rows]
+    apart = max(max(values.values()) - min(values.values()) for values in best)
     end = (
         "the same one helps most on every table"
         if len(leaders) == 1 and len(next(iter(leaders))) == 1
@@ -58,12 +55,12 @@ def _in_short(outcomes: list[Outcome]) -> str:
     )
     return (
         "In short, with parameters chosen on the training samples by our own searches (protocol best), the "
-        f"best representation is, {'; '.join(told)} (a tie to 0.1 point counts for both). So {end}, and the "
+        f"best representation is, {'; '.join(texts)} (a tie to 0.1 point counts for both). So {end}, and the "
         f"three are at most {apart:.1f} points apart."
     )
 
 
-def _family_best(outcome: Outcome, row: int) -> dict[str, float]:
+def _family_best(outcome: Outcome, row: int | str) -> dict[str, float]:
     """Highest mean accuracy of every family."""
     return {
         family: max((_mean(outcome, row, m) for m in members if m in outcome.methods), default=-1.0)
@@ -71,55 +68,48 @@ def _family_best(outcome: Outcome, row: int) -> dict[str, float]:
     }
 
 
-def _highest(best: dict[str, float]) -> list[str]:
-    top = round(max(best.values()), 1)
-    return [family for family, value in best.items() if round(value, 1) == top]
+def _wins(outcomes: list[Outcome]) -> dict[str, int]:
+    """In how many rows each family has the highest mean accuracy; ties to 0.1 point count for both."""
+    wins = dict.fromkeys(FAMILIES, 0)
+    for best in (_family_best(outcome, row) for outcome in outcomes for row in outcome.rows):
+        top = round(max(best.values()), 1)
+        for family, value in best.items():
+            wins[family] += round(value, 1) == top
+    return wins
 
 
 def _winners(protocol: str, outcomes: list[Outcome]) -> str:
-    wins = dict.fromkeys(FAMILIES, 0)
-    places = 0
-    for outcome in outcomes:
-        for row in outcome.rows:
-            places += 1
-            for family in _highest(_family_best(outcome, row)):
-                wins[family] += 1
-    told = ", ".join(f"{family} {count}" for family, count in wins.items())
+    counts = ", ".join(f"{family} {count}" for family, count in _wins(outcomes).items())
     names = ", ".join(dict.fromkeys(outcome.table.name for outcome in outcomes))
     return (
-        f"Protocol {protocol} ({names}): of {places} rows, the representation with the highest mean accuracy "
-        f"(ties to 0.1 point count for both) is {told}."
+        f"Protocol {protocol} ({names}): of {sum(len(outcome.rows) for outcome in outcomes)} rows, the "
+        "representation with the highest mean accuracy (ties to 0.1 point count for both) is "
+        f"{counts}."
     )
 
 
-def _mean(outcome: Outcome, row: int, method: str) -> float:
+def _mean(outcome: Outcome, row: int | str, method: str) -> float:
     value = outcome.mean(row, method)
     return -1.0 if math.isnan(value) else value
 
 
 def _rivals(protocol: str, outcomes: list[Outcome]) -> str:
-    counts: dict[str, list[int]] = {}
+    counts: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         for row in outcome.rows:
-            for method in outcome.methods:
+            for method in (method for method in outcome.methods if method != "NRC"):
                 p = outcome.p_value(row, method)
-                if method == "NRC" or math.isnan(p):
-                    continue
-                better, worse, open_ = counts.setdefault(method, [0, 0, 0])
-                ahead = outcome.mean(row, "NRC") > outcome.mean(row, method)
-                decided = p < LEVEL
-                counts[method] = [
-                    better + (decided and ahead),
-                    worse + (decided and not ahead),
-                    open_ + (not decided),
-                ]
-    told = "; ".join(
-        f"{method} {better} better, {worse} worse, {open_} open"
-        for method, (better, worse, open_) in counts.items()
+                if not math.isnan(p):
+                    ahead = outcome.mean(row, "NRC") > outcome.mean(row, method)
+                    word = "open" if p >= LEVEL else "better" if ahead else "worse"
+                    counts.setdefault(method, Counter())[word] += 1
+    texts = "; ".join(
+        f"{method} " + ", ".join(f"{count[word]} {word}" for word in ("better", "worse", "open"))
+        for method, count in counts.items()
     )
     return (
         f"Protocol {protocol}: NRC against each rival, rows where it is better, worse, or no difference is "
-        f"seen at p < {LEVEL}: {told}."
+        f"seen at p < {LEVEL}: {texts}."
     )
 
 

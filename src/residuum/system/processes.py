@@ -1,104 +1,76 @@
-"""Work side by side: processes that take one piece after another and tell what they are doing.
+"""Work in several processes at once, which end with this one, with an error, or with Ctrl-C.
 
-A process that dies ends the whole with an error, instead of letting it wait forever.
+The pool is that of the standard library. loky would do as well but for two of its habits: it ends a worker
+whose memory has grown by 300 MB, with the data it had loaded, and it needs psutil or pgrep to stop workers.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import pickle
+import os
 import signal
-import traceback
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 from residuum.errors import ResiduumError
 from residuum.system.machine import limit_threads
 
-# What a piece of work reports, with the name of the report first.
-Tell = Callable[..., None]
+PAUSE = 0.5  # seconds between two calls of `on_wait`
 
-PATIENCE = 20.0  # seconds for a process to put away what it is writing
+_work: Callable[[Any], None]
+_threads: int
 
 
-def side_by_side(
-    make: Callable[[], Callable[[Any, Tell], None]],
+def run_in_processes(
+    work: Callable[[Any], None],
     pieces: Sequence[Any],
-    on_report: Tell,
     *,
     workers: int,
     threads: int,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> None:
-    """Do all pieces, `workers` at a time.
+    """Call ``work(piece)`` for every piece, `workers` at a time; the first error of a piece is raised here.
 
     Parameters
     ----------
-    make : callable
-        Called once in every process, where it returns the function ``work(piece, tell)``. It must be possible
-        to pickle it.
+    work : callable
+        Sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the next
+        piece of the same process.
     pieces : sequence
-        What `work` is called with, in this order.
-    on_report : callable
-        Called in this process with whatever a `work` gave to its `tell`.
+        Begun in this order. They should be small: indices rather than data.
     workers, threads : int
         Processes, and threads of BLAS and of the solvers within each.
+    on_wait : callable
+        Called in this process about twice a second while the others work.
     """
-    waiting = iter(pieces)
-    with _processes(make, workers, threads) as pipes:
-        busy = {pipe for pipe in pipes if _give(pipe, waiting)}
-        while busy:
-            for pipe in wait(busy):
-                name, *told = _receive(pipe, pipes)
-                if name == "failed":
-                    raise told[0]
-                if name == "told":
-                    on_report(*told[0])
-                elif not _give(pipe, waiting):
-                    busy.remove(pipe)
-
-
-def _give(pipe: Any, waiting: Iterator[Any]) -> bool:
-    for piece in waiting:
-        with suppress(BrokenPipeError):  # a dead process is noticed when its answer is read
-            pipe.send(piece)
-        return True
-    return False
-
-
-def _receive(pipe: Any, pipes: dict[Any, Any]) -> Any:
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),  # a forked BLAS can wait forever for its threads
+        initializer=_begin,
+        initargs=(work, threads),
+    )
     try:
-        return pipe.recv()
-    except (EOFError, ConnectionResetError):
-        pipes[pipe].join()
+        with _interrupts_ignored():
+            waiting = {pool.submit(_call, piece) for piece in pieces}
+        while waiting:
+            finished, waiting = wait(waiting, timeout=PAUSE, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            on_wait()
+    except BrokenProcessPool as error:
         raise ResiduumError(
-            f"A worker process ended with code {pipes[pipe].exitcode}, perhaps for want of memory. What was "
+            "A worker process ended before its work was done, perhaps because memory ran out. What was "
             "finished is kept; the same command with --n-jobs 1 needs the least memory."
-        ) from None
-
-
-@contextmanager
-def _processes(make: Any, workers: int, threads: int) -> Iterator[dict[Any, Any]]:
-    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of BLAS half
-    processes: dict[Any, Any] = {}
-    try:
-        for _ in range(workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, make, threads), daemon=True)
-            with _interrupts_ignored():
-                process.start()
-            theirs.close()
-            processes[ours] = process
-        yield processes
+        ) from error
     finally:
-        for process in processes.values():
+        for process in set(multiprocessing.active_children()) - others:
             process.terminate()
-        for pipe, process in processes.items():
-            process.join(PATIENCE)
-            process.kill()
-            process.join()
-            pipe.close()
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -115,40 +87,19 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class _ParentGoneError(BaseException):
-    """Nobody is left to work for."""
+def _begin(work: Callable[[Any], None], threads: int) -> None:
+    global _work, _threads
+    _work, _threads = work, threads
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _serve(pipe: Connection, make: Any, threads: int) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-    def send(name: str, *told: Any) -> None:
-        try:
-            pipe.send((name, *told))
-        except OSError:
-            raise _ParentGoneError from None
-
-    def receive() -> Any:
-        try:
-            return pipe.recv()
-        except (EOFError, OSError):
-            raise _ParentGoneError from None
-
-    with suppress(_ParentGoneError, KeyboardInterrupt), limit_threads(threads):
-        try:
-            work = make()
-            while True:
-                work(receive(), lambda *report: send("told", report))
-                send("free")
-        except Exception as error:
-            send("failed", _portable(error))
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
-def _portable(error: Exception) -> Exception:
-    """The error itself where it survives the way to another process, else its traceback as text."""
-    try:
-        copy = pickle.loads(pickle.dumps(error))
-    except Exception:
-        copy = None
-    same = type(copy) is type(error) and isinstance(error, ResiduumError)
-    return error if same else RuntimeError("".join(traceback.format_exception(error)))
+def _call(piece: Any) -> None:
+    with limit_threads(_threads):
+        _work(piece)

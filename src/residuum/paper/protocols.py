@@ -25,11 +25,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import UsageError
-from residuum.experiments.linear import LinearSearch, softmax, svm
-from residuum.paper.photo_tables import PhotoTable
-from residuum.paper.preparation import Prepared
-from residuum.paper.tables import METHODS, PaperTable
-from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+from residuum.estimators import METHODS
+from residuum.experiments.linear import BASELINES, LinearSearch, compared
+from residuum.paper.entries import PaperTable
+from residuum.paper.trials import TrialData
+from residuum.selection import search_of
 
 Array = npt.NDArray[Any]
 Grid = dict[str, Any]
@@ -37,18 +37,12 @@ Grid = dict[str, Any]
 ALL_RULES = ("residual", "reconstruction", "scaled_residual")
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 
-# Method -> search for a grid, with scikit-learn's `cv`.
-SEARCHES: dict[str, Callable[..., Any]] = {
-    "NSC": NSCCV,
-    "SVM": lambda Cs=C_GRID, cv=5: LinearSearch(svm, Cs, cv),
-    "softmax": lambda Cs=C_GRID, cv=5: LinearSearch(softmax, Cs, cv),
-    "SRC": SRCCV,
-    "CRC": CRCCV,
-    "CROC": CROCCV,
-    "ProCRC": ProCRCCV,
-    "NRC": NRCCV,
-    "SoftNRC": SoftNRCCV,
-}
+
+def make_search(method: str, grid: Mapping[str, Any], cv: Any = None) -> Any:
+    """The search of a method over a grid, with scikit-learn's `cv`."""
+    if method in BASELINES:
+        return LinearSearch(BASELINES[method], **{"Cs": C_GRID, **grid}, cv=cv)
+    return search_of(METHODS[method])(**grid, cv=cv)
 
 
 def powers(first: int, last: int) -> tuple[float, ...]:
@@ -82,7 +76,7 @@ def _published(n_train: int) -> dict[str, Grid]:
 
 
 def _best(n_train: int) -> dict[str, Grid]:
-    return {method: {} for method in (*METHODS, "SoftNRC")}
+    return {method: {} for method in (*_published(n_train), "SoftNRC")}
 
 
 @dataclass(frozen=True)
@@ -145,19 +139,19 @@ def choose_protocols(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def methods_of(table: PaperTable | PhotoTable, protocol: str) -> tuple[str, ...]:
+def methods_of(table: PaperTable, protocol: str) -> tuple[str, ...]:
     """Columns of a table under a protocol, in order."""
     return (*table.extra_methods, *PROTOCOLS[protocol].methods)
 
 
-def grid(table: PaperTable | PhotoTable, protocol: str, method: str, n_train: int) -> Grid:
+def grid(table: PaperTable, protocol: str, method: str, n_train: int) -> Grid:
     """Parameters of the search: those of the protocol, and where the table has its own, those."""
     common = PROTOCOLS[protocol].grids(n_train).get(method, {})
     return {**common, **table.grids.get(protocol, {}).get(method, {})}
 
 
 @dataclass(frozen=True)
-class Answer:
+class MethodResult:
     """What one method said about one trial, and with which parameters.
 
     Attributes
@@ -181,48 +175,40 @@ class Answer:
     warnings: list[str]
 
 
-def answer(method: str, parameters: Grid, data: Prepared, *, on_test: bool, validation: int | None) -> Answer:
+def run_method(
+    method: str, grid: Mapping[str, Any], data: TrialData, *, on_test: bool, validation: int | None
+) -> MethodResult:
     """Choose the parameters and classify the test samples."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if on_test:
-            search = SEARCHES[method](**parameters)
-            chosen = _best_on_test(search, method, data)
+            chosen = _best_on_test(method, grid, data)
         else:
-            search = SEARCHES[method](**parameters, cv=folds(data.train_labels, validation))
+            search = make_search(method, grid, folds(data.train_labels, validation))
             search.fit(data.train, data.train_labels)
             predictions = search.predict(data.test)
             count = len(search.cv_results_["params"])
-            chosen = (predictions, _parameters(search.best_estimator_), count, float(search.best_score_))
-    told = dict.fromkeys(
+            chosen = (predictions, parameters_of(search.best_estimator_), count, float(search.best_score_))
+    texts = dict.fromkeys(
         str(w.message) for w in caught if issubclass(w.category, UserWarning | ConvergenceWarning)
     )
-    return Answer(chosen[0].tolist(), *chosen[1:], warnings=list(told))
+    return MethodResult(chosen[0].tolist(), *chosen[1:], warnings=list(texts))
 
 
-def _best_on_test(search: Any, method: str, data: Prepared) -> tuple[Array, dict[str, Any], int, float]:
-    candidates, labels = search.predict_grid(data.train, data.train_labels, data.test)
+def _best_on_test(
+    method: str, grid: Mapping[str, Any], data: TrialData
+) -> tuple[Array, dict[str, Any], int, float]:
+    candidates, labels = make_search(method, grid).predict_grid(data.train, data.train_labels, data.test)
     accuracies = (labels == data.test_labels).mean(axis=1)
     best = int(accuracies.argmax())  # the first, simplest one wins a tie
-    return (
-        labels[best],
-        _parameters(_plain(method, candidates[best])),
-        len(candidates),
-        float(accuracies[best]),
-    )
+    estimator = compared()[method](**candidates[best])
+    return labels[best], parameters_of(estimator), len(candidates), float(accuracies[best])
 
 
-def _plain(method: str, candidate: Grid) -> Any:
-    if method in ("SVM", "softmax"):
-        return {"SVM": svm, "softmax": softmax}[method](**candidate)
-    search: Any = SEARCHES[method]
-    return search._estimator_class(**candidate)
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Name and parameters of a classifier, or of the last step of a pipeline."""
     estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    values = {"estimator": type(estimator).__name__, **estimator.get_params()}
-    return {name: "inf" if value == np.inf else value for name, value in values.items()}  # JSON has no inf
+    return {"estimator": type(estimator).__name__, **estimator.get_params()}
 
 
 def folds(labels: Array, validation: int | None) -> list[tuple[Array, Array]]:

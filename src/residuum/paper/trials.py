@@ -1,12 +1,13 @@
 """From a data set to the features of one trial: the split, what is done before PCA, and PCA.
 
 PCA is fitted to the training samples of the trial alone. The splits of a trial are nested: the samples for a
-smaller n are among those for a larger one, so rows of a table differ in nothing but n.
+smaller n are among those for a larger one, so rows of a table differ in nothing but n. Photographs are in
+`photo_trials.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.experiments.comparison import Split, split
+from residuum.errors import DataNotFoundError
+from residuum.experiments.compared_data import Split, random_split
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
-from residuum.paper.data import Samples, load_dataset
-from residuum.paper.tables import PaperTable
+from residuum.paper.data import Samples, data_home, load_dataset
+from residuum.paper.entries import Row
 
 Array = npt.NDArray[Any]
 
@@ -31,13 +33,13 @@ def official(samples: Samples, per_class: int | None, seed: int, trial: int) -> 
 
 def random_rest(samples: Samples, per_class: int, seed: int, trial: int) -> Split:
     """`per_class` samples of each class at random to train, all others to test."""
-    return split(samples.labels, train_per_class=per_class, seed=seed, trial=trial)
+    return random_split(samples.labels, train_per_class=per_class, seed=seed, trial=trial)
 
 
 def random_of_training(samples: Samples, per_class: int, seed: int, trial: int) -> Split:
     """`per_class` samples of each class at random from the official training part, all of the test part."""
     n_train = len(samples.y_train)
-    chosen = split(samples.y_train, train_per_class=per_class, seed=seed, trial=trial).train
+    chosen = random_split(samples.y_train, train_per_class=per_class, seed=seed, trial=trial).train
     return Split(chosen, np.arange(n_train, len(samples.labels)))
 
 
@@ -82,7 +84,7 @@ SLOW_FEATURES = ("scattering",)  # those kept on disk
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TrialData:
     """Features and labels of one row and trial."""
 
     train: Array  # (n_train, n_features)
@@ -91,14 +93,20 @@ class Prepared:
     test_labels: Array
 
 
-class Preparation:
-    """The data of one table; features that rows or trials share are computed once.
+def not_there(dataset: str, home: str | None) -> DataNotFoundError:
+    """The error for a data set that is not at hand, in one line."""
+    return DataNotFoundError(
+        f"not in the data home {data_home(home)}. 'residuum data status {dataset}' says how to get it and "
+        "where to put it; another data home is chosen with --data or RESIDUUM_DATA."
+    )
+
+
+class ArrayTrials:
+    """The data of some rows of a table of arrays; features that rows or trials share are computed once.
 
     Parameters
     ----------
-    table : PaperTable
-        Whose data set, split and features.
-    rows : tuple of int
+    rows : tuple of Row
         The rows that will be asked for: features of a trial are computed for the largest.
     seed : int
         Seed of the random splits.
@@ -106,79 +114,99 @@ class Preparation:
         At most so many test samples, evenly spread over the test part.
     data_home, cache_dir : path or None
         Where the data sets are, and where slow features are kept.
+    say : callable
+        Not called: nothing here takes long enough.
     """
+
+    uses_all_cores = False
 
     def __init__(
         self,
-        table: PaperTable,
-        rows: tuple[int, ...],
+        rows: tuple[Row, ...],
         *,
         seed: int = 0,
         queries: int | None = None,
         data_home: str | None = None,
         cache_dir: Path | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.table, self.rows, self.seed, self.queries = table, rows, seed, queries
+        self.rows, self.seed, self.queries = rows, seed, queries
         self._cache_dir = cache_dir
-        self.samples = load_dataset(table.dataset, data_home=data_home, image_shape=table.image_shape)
+        self.samples = load_dataset(rows[0].dataset, data_home=data_home, image_shape=rows[0].image_shape)
         self._held: dict[tuple[str, int], tuple[Array, Array]] = {}
         self._projected: tuple[tuple[int, int | None], tuple[Array, Array]] | None = None
 
-    def split(self, row: int, trial: int) -> Split:
+    @staticmethod
+    def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[None, bool]:
+        """Load the data set of a row, or raise the error that says why it cannot; there are no subsets."""
+        try:
+            load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
+        except DataNotFoundError:
+            raise not_there(row.dataset, home) from None
+        return None, False
+
+    @staticmethod
+    def check_features(name: str, home: str | None) -> None:
+        """Nothing is missing: these features need no other package."""
+
+    def split(self, row: Row, trial: int) -> Split:
         """Indices of the training and test samples."""
-        parts = SPLITS[self.table.split](self.samples, self.table.per_class(row), self.seed, trial)
+        parts = SPLITS[row.split](self.samples, row.per_class, self.seed, trial)
         return thinned(parts, self.queries)
 
-    def about(self, row: int, trial: int) -> tuple[str, tuple[str, ...]]:
+    def about(self, row: Row, trial: int) -> tuple[str, tuple[str, ...]]:
         """Where the data come from, and what a reader of results must know."""
         return self.samples.source, self.samples.notes
 
-    def features(self, row: int, trial: int) -> Prepared:
+    def features(self, row: Row, trial: int) -> TrialData:
         """Features after PCA, with unit norm."""
         parts = self.split(row, trial)
-        dimension = self.table.dimension(row)
         # Rows that differ in d alone share their principal directions: fitted once, cut to d.
-        most = max(d for d in map(self.table.dimension, self.rows) if d is not None)
-        key = (trial, self.table.per_class(row))
+        most = max(each.dimension for each in self.rows if each.dimension is not None)
+        key = (trial, row.per_class)
         if self._projected is None or self._projected[0] != key:
-            self._projected = (key, self._project(parts, trial, most))
+            self._projected = (key, self._project(row, parts, trial, most))
         train, test = self._projected[1]
         labels = self.samples.labels
-        return Prepared(
-            unit_rows(train[:, :dimension])[0],
+        return TrialData(
+            unit_rows(train[:, : row.dimension])[0],
             labels[parts.train],
-            unit_rows(test[:, :dimension])[0],
+            unit_rows(test[:, : row.dimension])[0],
             labels[parts.test],
         )
 
-    def keep(self, trial: int) -> None:
-        """Compute what comes before PCA; of slow features a copy stays on disk."""
-        largest = self._largest(trial)
-        self._raw("train", largest[:1], largest, trial)
-        self._raw_test(self.split(self.rows[0], trial), trial)
+    def keep_slow_features(self, trials: Iterable[int], say: Callable[[str], None]) -> None:
+        """Put slow features on disk, so that the worker processes do not each compute their own."""
+        first = self.rows[0]
+        if first.features not in SLOW_FEATURES:
+            return
+        for trial in trials:
+            say(f"{first.dataset} trial {trial + 1}: {first.features}")
+            largest = self._largest(trial)
+            self._raw(first, "train", largest[:1], largest, trial)
+            self._raw_test(first, self.split(first, trial), trial)
 
-    def _project(self, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
-        train = self._raw("train", parts.train, self._largest(trial), trial)
-        test = self._raw_test(parts, trial)
+    def _project(self, row: Row, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
+        train = self._raw(row, "train", parts.train, self._largest(trial), trial)
+        test = self._raw_test(row, parts, trial)
         # n centred samples span n - 1 directions at most: 50 of each of ten digits give 499, not 500.
         limit = min(len(train) - 1, train.shape[1])
         pca = EigenfacePCA(dimension if dimension < limit else None, normalize=False).fit(train)
         return pca.transform(train), pca.transform(test)
 
-    def _raw_test(self, parts: Split, trial: int) -> Array:
-        return self._raw("test", parts.test, parts.test, trial if self.table.split == "random_rest" else 0)
+    def _raw_test(self, row: Row, parts: Split, trial: int) -> Array:
+        return self._raw(row, "test", parts.test, parts.test, trial if row.split == "random_rest" else 0)
 
     def _largest(self, trial: int) -> Array:
-        return self.split(max(self.rows, key=lambda row: self.table.per_class(row) or 0), trial).train
+        return self.split(max(self.rows, key=lambda row: row.per_class or 0), trial).train
 
-    def _raw(self, part: str, wanted: Array, held: Array, trial: int) -> Array:
+    def _raw(self, row: Row, part: str, wanted: Array, held: Array, trial: int) -> Array:
         """Features before PCA of the samples `wanted`, which are among `held`."""
         key = (part, trial)
         if key not in self._held:
             # One trial at a time: the features of the trial before are of no use any more.
             self._held = {k: v for k, v in self._held.items() if k[0] != part}
-            found = FEATURES[self.table.features](self.samples.images[held], self._cache_dir)
-            self._held[key] = (held, found)
+            self._held[key] = (held, FEATURES[row.features](self.samples.images[held], self._cache_dir))
         held, found = self._held[key]
         order = np.argsort(held)
         return found[order[np.searchsorted(held, wanted, sorter=order)]]

@@ -1,0 +1,220 @@
+"""What to run of a table, cell by cell, and how a cell is computed.
+
+A cell is one method under one protocol on one row and trial of a table. It holds the raw predictions, so that
+accuracies are always derived and never only stored; the labels of a trial are in a file of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from residuum.experiments.runner import Cell, Job, Say
+from residuum.paper.availability import TRIALS
+from residuum.paper.entries import PaperTable, Row
+from residuum.paper.protocols import PROTOCOLS, MethodResult, grid, methods_of, run_method
+from residuum.paper.trials import TrialData
+from residuum.system.files import write_text
+from residuum.system.json_text import plain, to_json
+from residuum.system.machine import free_memory, machine_facts
+
+PROCESS_BYTES = 2 * 2**30  # what a process may need: about 1 GB for the largest row of MNIST
+
+# How long a cell takes beside the others of its row, for the first estimate of the time left.
+COSTS = {
+    "softmax": 8.0,
+    "NSC": 2.0,
+    "SVM": 4.0,
+    "SRC": 8.0,
+    "CROC": 3.0,
+    "ProCRC": 6.0,
+    "NRC": 8.0,
+    "SoftNRC": 15.0,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run of one table; `listings` tells copies of a set of photographs apart, by row."""
+
+    table: PaperTable
+    rows: tuple[Row, ...]
+    trials: int
+    protocols: tuple[str, ...]
+    seed: int = 0
+    queries: int | None = None
+    validation: int | None = None
+    quick: bool = False
+    methods: tuple[str, ...] | None = None
+    listings: Mapping[int | str, str | None] = field(default_factory=dict)
+
+    def cells(self) -> list[Cell]:
+        """Every cell, trial by trial, so that an interrupted run has whole trials."""
+        return [
+            self._cell(row, trial, protocol, method)
+            for trial in range(self.trials)
+            for row in self.rows
+            if trial == 0 or row.split != "official"
+            for protocol in self.protocols
+            for method in methods_of(self.table, protocol)
+            if self.methods is None or method in self.methods
+        ]
+
+    def _cell(self, row: Row, trial: int, protocol: str, method: str) -> Cell:
+        """The recipe has everything that decides the cell."""
+        name = self.table.name
+        setting = asdict(row)
+        for shown_only in ("name", "title", "paper", "part", "note"):
+            setting.pop(shown_only)
+        recipe = {
+            "table": name,
+            "row": row.name,
+            "trial": trial,
+            "protocol": protocol,
+            "method": method,
+            "seed": [self.seed, trial],
+            **setting,
+            "subset": row.subset,
+            "listing": self.listings.get(row.name),
+            "queries": self.queries,
+            "quick": self.quick,
+            "chosen_on": "test samples" if PROTOCOLS[protocol].on_test else "training samples",
+            "validation": self.validation,
+            # The grid of the protocol may depend on N, which follows from the split.
+            "grid": grid(self.table, protocol, method, 700),
+        }
+        return Cell(
+            name=cell_name(name, row.name, trial, protocol, method),
+            title=f"{name} {row.name} trial {trial + 1}: {method}, {protocol}",
+            recipe=plain(recipe),
+            group=(trial, row.name),
+            like=(name, row.name, protocol, method),
+            cost=COSTS.get(method, 1.0) * (row.name if isinstance(row.name, int) else 1),
+        )
+
+
+def cell_name(table: str, row: int | str, trial: int, protocol: str, method: str) -> str:
+    """Path of a cell below the folder of cells."""
+    return f"{table}/{row}/trial-{trial:03d}-{protocol}-{method}"
+
+
+def make_plan(
+    table: PaperTable,
+    rows: tuple[Row, ...],
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    protocols: tuple[str, ...] = tuple(PROTOCOLS),
+    seed: int = 0,
+    listings: Mapping[int | str, str | None] | None = None,
+) -> Plan:
+    """The rows, trials and queries of a whole or a quick run; None is as many trials as the paper has."""
+    small = table.quick
+    trials = (small.trials if quick else table.trials) if trials is None else trials
+    return Plan(
+        table,
+        tuple(row for row in rows if not quick or small.rows is None or row.name in small.rows),
+        trials,
+        protocols,
+        seed,
+        small.queries if quick else None,
+        (small.validation or table.validation) if quick else table.validation,
+        quick,
+        listings=listings or {},
+    )
+
+
+def accuracy_job(
+    plan: Plan, folder: Path, *, data_home: str | None = None, cache_dir: Path | None = None
+) -> Job:
+    """The cells of a plan. Rows and trials of arrays may be computed in processes of their own, of one thread
+    each: the threads of one process would wait for each other most of the time.
+    """
+    homes = (data_home, cache_dir)
+
+    def keep_features(cells: list[Cell], say: Say) -> None:
+        trials = dict.fromkeys(cell.recipe["trial"] for cell in cells)
+        # Not the object that is sent to the processes: it would take the data with it.
+        _TrialWork(plan, folder, *homes).load(say).keep_slow_features(trials, say)
+
+    all_cores = TRIALS[plan.table.data].uses_all_cores
+    most = 1 if all_cores else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
+    return Job(plan.cells(), _TrialWork(plan, folder, *homes), most, keep_features)
+
+
+class _TrialWork:
+    """Computes cells of a plan; what cells of the same row and trial share is made once."""
+
+    def __init__(self, plan: Plan, folder: Path, data_home: str | None, cache_dir: Path | None) -> None:
+        self._plan, self._folder, self._homes = plan, folder, (data_home, cache_dir)
+        self._trials: Any = None
+        self._machine: dict[str, Any] = {}
+
+    def load(self, say: Say) -> Any:
+        """The data set, loaded when it is first needed."""
+        if self._trials is None:
+            plan, (data_home, cache_dir) = self._plan, self._homes
+            self._trials = TRIALS[plan.table.data](
+                plan.rows,
+                seed=plan.seed,
+                queries=plan.queries,
+                data_home=data_home,
+                cache_dir=cache_dir,
+                say=say,
+            )
+            self._machine = machine_facts()
+        return self._trials
+
+    def __call__(self, cells: list[Cell], say: Say) -> Iterator[dict[str, Any]]:
+        plan, first = self._plan, cells[0].recipe
+        row = next(row for row in plan.rows if row.name == first["row"])
+        data = self.load(say).features(row, first["trial"])
+        self._write_trial(row, first["trial"], data)
+        answered: dict[str, MethodResult] = {}
+        for cell in cells:
+            method, protocol = cell.recipe["method"], cell.recipe["protocol"]
+            parameters = grid(plan.table, protocol, method, len(data.train))
+            on_test = PROTOCOLS[protocol].on_test
+            # Two protocols may ask the same of a method: it is asked once, and each gets its own file.
+            question = f"{method} {on_test} {sorted(parameters.items())}"
+            shared = question in answered
+            started, busy = time.perf_counter(), time.process_time()
+            if not shared:
+                answered[question] = run_method(
+                    method, parameters, data, on_test=on_test, validation=plan.validation
+                )
+            yield {
+                "n_train": len(data.train),
+                "n_features": data.train.shape[1],
+                **asdict(answered[question]),
+                "seconds": time.perf_counter() - started,
+                "cpu_seconds": time.process_time() - busy,
+                "shared": shared,
+                "machine": self._machine,
+            }
+
+    def _write_trial(self, row: Row, trial: int, data: TrialData) -> None:
+        path = trial_path(self._folder, self._plan.table.name, row.name, trial)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parts = self._trials.split(row, trial)
+        source, notes = self._trials.about(row, trial)
+        content = {
+            "table": self._plan.table.name,
+            "row": row.name,
+            "trial": trial,
+            "seed": [self._plan.seed, trial],
+            "source": source,
+            "notes": list(notes),
+            "train": parts.train,
+            "test": parts.test,
+            "labels": data.test_labels,
+        }
+        write_text(path, to_json(content))
+
+
+def trial_path(folder: Path, table: str, row: int | str, trial: int) -> Path:
+    """The file with the split and the labels of a trial."""
+    return folder / "trials" / table / f"{row}-{trial:03d}.json"
