@@ -23,15 +23,13 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import UsageError
-from residuum.estimators import METHODS
 from residuum.experiments.compared_data import Data, Split, random_split
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.linear import BASELINES, compared
 from residuum.experiments.run_folder import CELLS, RESULTS
 from residuum.experiments.runner import Cell, Job, OnStep, Say, read_cell, run_job
 from residuum.experiments.summary import summarise
-from residuum.models.recipe import Recipe, feature_steps, fold_features, fold_steps, group_folds
-from residuum.selection import search_of
+from residuum.models.recipe import Recipe, feature_steps, fold_features, fold_steps, group_folds, maker_of
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
@@ -49,7 +47,7 @@ def make_estimator(method: str, *, select: str = "fixed", seed: int = 0) -> Any:
     """A method with fixed parameters, or with ``select="cv"`` the search that chooses them."""
     values = TUNED.get(method, {})
     if method not in BASELINES:
-        return search_of(METHODS[method])() if select == "cv" else METHODS[method](**values)
+        return maker_of(method, select)(**(values if select == "fixed" else {}))
     estimator = BASELINES[method](**values, max_iter=10_000, seed=seed)
     return GridSearchCV(estimator, {f"{estimator.steps[-1][0]}__C": COSTS}) if select == "cv" else estimator
 

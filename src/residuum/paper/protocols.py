@@ -25,11 +25,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import UsageError
-from residuum.estimators import METHODS
 from residuum.experiments.linear import BASELINES, LinearSearch, compared
+from residuum.models.recipe import maker_of
 from residuum.paper.entries import PaperTable
 from residuum.paper.trials import TrialData
-from residuum.selection import search_of
 
 Array = npt.NDArray[Any]
 Grid = dict[str, Any]
@@ -42,7 +41,7 @@ def make_search(method: str, grid: Mapping[str, Any], cv: Any = None) -> Any:
     """The search of a method over a grid, with scikit-learn's `cv`."""
     if method in BASELINES:
         return LinearSearch(BASELINES[method], **{"Cs": C_GRID, **grid}, cv=cv)
-    return search_of(METHODS[method])(**grid, cv=cv)
+    return maker_of(method, "cv")(**grid, cv=cv)
 
 
 def powers(first: int, last: int) -> tuple[float, ...]:
