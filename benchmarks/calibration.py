@@ -3,18 +3,20 @@
     python benchmarks/calibration.py
 
 The digits of scikit-learn, first half of the file to fit, second half (other writers) to test. "t = 1" is
-softmax(-residuals), which no method of the library calls a probability; "fitted" is `predict_proba` after
-``probability=True``.
+softmax(-residuals), which no method of the library calls a probability; "ours" is `ConfidentClassifier`;
+"sklearn" is scikit-learn's ``CalibratedClassifierCV(method="temperature", ensemble=False)``, from 1.8 on.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import sklearn
 from scipy.special import softmax
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
-from residuum.estimators.confidence import expected_calibration_error
+from residuum import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
+from residuum.estimators.calibration import expected_calibration_error
 
 CLASSIFIERS = [
     NSC(),
@@ -29,22 +31,31 @@ CLASSIFIERS = [
 ]
 
 
+def sklearn_error(classifier, X, y, Q, truth) -> float:
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8):
+        return float("nan")
+    model = CalibratedClassifierCV(classifier, method="temperature", ensemble=False).fit(X, y)
+    p = model.predict_proba(Q)
+    return expected_calibration_error(p.max(axis=1), model.classes_[p.argmax(axis=1)] == truth)
+
+
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     half = len(y) // 2
-    print(f"{'classifier':<46} {'accuracy':>8} {'t':>9} {'ECE t = 1':>10} {'ECE fitted':>10} {'mean p':>7}")
+    heads = ("accuracy", "t", "ECE t = 1", "ECE ours", "ECE sklearn")
+    print(f"{'classifier':<46}" + "".join(f"{head:>12}" for head in heads))
     for classifier in CLASSIFIERS:
-        name = repr(classifier)
-        classifier.set_params(probability=True).fit(X[:half], y[:half])
-        residuals = classifier.residuals(X[half:])
-        correct = classifier.classes_[residuals.argmin(axis=1)] == y[half:]
-        plain = softmax(-residuals, axis=1).max(axis=1)
-        fitted = classifier.predict_proba(X[half:]).max(axis=1)
-        print(
-            f"{name:<46} {100 * correct.mean():>8.1f} {classifier.temperature_:>9.3g} "
-            f"{expected_calibration_error(plain, correct):>10.3f} "
-            f"{expected_calibration_error(fitted, correct):>10.3f} {np.mean(fitted):>7.3f}"
+        model = ConfidentClassifier(classifier).fit(X[:half], y[:half])
+        answers = model.answer(X[half:])
+        correct = answers.classes[answers.winners] == y[half:]
+        plain = softmax(-np.minimum(answers.residuals, 1e9), axis=1).max(axis=1)
+        errors = (
+            expected_calibration_error(plain, correct),
+            expected_calibration_error(answers.probabilities.max(axis=1), correct),
+            sklearn_error(classifier, X[:half], y[:half], X[half:], y[half:]),
         )
+        numbers = f"{100 * correct.mean():>12.1f}{model.temperature_:>12.3g}"
+        print(f"{classifier!r:<46}{numbers}" + "".join(f"{error:>12.3f}" for error in errors))
 
 
 if __name__ == "__main__":
