@@ -261,7 +261,7 @@ class Change:
         change = cls(before, after, origin, class_origin)
         if "moments" in vars(before):
             vars(after)["moments"] = before.moments.after(change)
-        if "normal" in vars(before) and "moments" not in vars(before) and not len(change.removed):
+        if "normal" in vars(before) and not len(change.removed):
             vars(after)["normal"] = before.normal + _outer_products(new)
         return change
 

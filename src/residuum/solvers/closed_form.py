@@ -126,43 +126,54 @@ class MomentForm:
     dictionary, problem
         What is coded, and how.
     known : dict, optional
-        Class -> H_k, where it is at hand.
+        Class -> H_k and ``S_k H_k``, where they are at hand.
     """
 
     def __init__(
-        self, dictionary: Dictionary, problem: CodingProblem, known: dict[int, FloatArray] | None = None
+        self,
+        dictionary: Dictionary,
+        problem: CodingProblem,
+        known: dict[int, tuple[FloatArray, FloatArray | None]] | None = None,
     ) -> None:
         self.dictionary, self.problem = dictionary, problem
         self._known = known or {}
 
     @cached_property
+    def _matrices(self) -> list[tuple[FloatArray, FloatArray | None]]:
+        """H_k of every class and, where the classes share, ``S_k H_k``, which turns u into ``X_k c_k``."""
+        moments = self.dictionary.moments.matrices
+        return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
+
+    def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        inverse = inverted(factored(self.problem.classwise * moment, self.problem.l2))
+        return inverse, moment @ inverse if self.problem.shared else None
+
+    @property
     def inverses(self) -> list[FloatArray]:
         """H_k of every class."""
-        found = []
-        for k, moment in enumerate(self.dictionary.moments.matrices):
-            if k not in self._known:
-                self._known[k] = inverted(factored(self.problem.classwise * moment, self.problem.l2))
-            found.append(self._known[k])
-        return found
+        return [inverse for inverse, _ in self._matrices]
 
-    @cached_property
-    def _reaches(self) -> list[FloatArray]:
-        """``S_k H_k`` of every class, which turns u into ``X_k c_k``."""
-        moments = self.dictionary.moments.matrices
-        return [moment @ inverse for moment, inverse in zip(moments, self.inverses, strict=True)]
+    @property
+    def _reaches(self) -> list[Any]:
+        return [reach for _, reach in self._matrices]
 
     @cached_property
     def _factor(self) -> FloatArray | None:
-        return shared_factor(self.problem, sum(self._reaches)) if self.problem.shared else None
+        if not self.problem.shared:
+            return None
+        total = np.zeros((self.dictionary.n_features,) * 2)
+        for reach in self._reaches:
+            total += reach
+        return shared_factor(self.problem, total)
 
     def prepare(self) -> None:
         """Factor now rather than at the first query."""
-        _ = self.inverses, self._factor
+        _ = self._matrices, self._factor
 
     def after(self, change: Change) -> MomentForm:
         """The form after a change; classes that stayed the same keep their matrices."""
         origin = change.class_origin
-        kept = {k: self.inverses[origin[k]] for k in range(len(origin)) if change.same_class[k]}
+        kept = {k: self._matrices[origin[k]] for k in range(len(origin)) if change.same_class[k]}
         return MomentForm(change.after, self.problem, kept)
 
     def encode(self, queries: FloatArray) -> FloatArray:

@@ -102,6 +102,12 @@ class FeatureFactor:
             return queries / self._diagonal
         return solved(self._factor, queries.T).T
 
+    def _solved(self, rows: FloatArray) -> FloatArray:
+        """``A^{-1} r`` for every row r, by the inverse matrix where there are rows enough to pay for it."""
+        if self._diagonal is not None or len(rows) < len(self._factor) // 4:
+            return self.features(rows)
+        return rows @ self._inverse
+
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y = X'A^{-1}y`` for every query, shape (n_queries, n_atoms)."""
         if self._narrow:
@@ -111,12 +117,12 @@ class FeatureFactor:
     def apply(self, points: FloatArray, weight: float) -> FloatArray:
         """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
         scale = weight / self._ridge
-        reach = points @ self._dictionary.atoms  # (n_queries, n_features)
+        reach: FloatArray = points @ self._dictionary.atoms  # (n_queries, n_features)
         reach *= -self._shared * scale
         if self._narrow:
             result = reach @ self._encoder.T
         else:
-            reach = reach @ self._inverse if self._diagonal is None else reach / self._diagonal
+            reach = self._solved(reach)
             result = reach @ self._dictionary.atoms.T
         result += points if scale == 1 else scale * points
         return result
