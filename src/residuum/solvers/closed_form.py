@@ -142,7 +142,9 @@ class MomentForm:
     def _matrices(self) -> list[tuple[FloatArray, FloatArray | None]]:
         """H_k of every class and, where the classes share, ``S_k H_k``, which turns u into ``X_k c_k``."""
         moments = self.dictionary.moments.matrices
-        return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
 
     def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         inverse = inverted(factored(self.problem.classwise * moment, self.problem.l2))
@@ -237,8 +239,7 @@ class EncoderForm:
         )
         if known is None:
             self._stacked = np.empty_like(dictionary.atoms)
-        # Threads of BLAS wait for each other longer than these small matrices take.
-        with single_threaded_blas():
+        with single_threaded_blas():  # as in MomentForm
             self.encoders: list[FloatArray] = []
             for k, block in enumerate(dictionary.blocks):
                 if self._stacked is not None:
