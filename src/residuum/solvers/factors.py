@@ -91,9 +91,7 @@ class FeatureFactor:
 
     def prepare(self) -> None:
         """Factor now rather than at the first query."""
-        if self._narrow:
-            _ = self._encoder
-        elif self._diagonal is None:
+        if self._diagonal is None:
             _ = self._factor
 
     def features(self, queries: FloatArray) -> FloatArray:
