@@ -76,7 +76,7 @@ class ClosedForm:
         """Sum and factor now rather than at the first query."""
         if self.uses_moments:
             _ = self.dictionary.moments
-        self._form.prepare()
+        self._form.prepare(codes=not self.uses_moments)
 
     def follow(self, old: ClosedForm, change: Change) -> None:
         """Reuse what `old` had prepared for the classes that `change` leaves as they are."""
@@ -168,7 +168,7 @@ class MomentForm:
             total += reach
         return shared_factor(self.problem, total)
 
-    def prepare(self) -> None:
+    def prepare(self, *, codes: bool = True) -> None:
         """Factor now rather than at the first query."""
         _ = self._matrices, self._factor
 
@@ -272,7 +272,7 @@ class EncoderForm:
     def _factor(self) -> FloatArray | None:
         return shared_factor(self.problem, self.total) if self.problem.shared else None
 
-    def prepare(self) -> None:
+    def prepare(self, *, codes: bool = True) -> None:
         """Factor now rather than at the first query."""
         _ = self._factor
 

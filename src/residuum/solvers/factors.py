@@ -41,7 +41,7 @@ class AtomFactor:
     def _inverse(self) -> FloatArray:
         return inverted(self._factor).astype(self._dtype, copy=False)
 
-    def prepare(self) -> None:
+    def prepare(self, *, codes: bool = True) -> None:
         """Nothing is left to do."""
 
     def encode(self, queries: FloatArray) -> FloatArray:
@@ -89,9 +89,11 @@ class FeatureFactor:
     def _narrow(self) -> bool:
         return self._dictionary.dtype == np.float32
 
-    def prepare(self) -> None:
-        """Factor now rather than at the first query."""
-        if self._diagonal is None:
+    def prepare(self, *, codes: bool = True) -> None:
+        """Factor now rather than at the first query; without `codes`, only for `features`."""
+        if codes and self._narrow:
+            _ = self._encoder
+        elif self._diagonal is None:
             _ = self._factor
 
     def features(self, queries: FloatArray) -> FloatArray:
