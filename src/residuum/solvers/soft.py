@@ -17,7 +17,7 @@ from residuum.solvers._room import checked_places, sorted_codes, spare
 from residuum.solvers._state import State, check_arrays
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
-from residuum.solvers.exact import ActiveSet
+from residuum.solvers.active_set import ActiveSet
 
 _CARRIED = ("basis", "atoms", "eigenvalues", "moved", "signs")
 

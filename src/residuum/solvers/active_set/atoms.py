@@ -1,0 +1,199 @@
+"""What the exact engine prepares for a dictionary, shared by all solves over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.dictionary import FloatArray
+from residuum.solvers._change import Change
+
+GRAM_BYTES = 1 << 30  # largest float32 Gram matrix that is built unasked
+BLOCK = 512  # rows that are converted to float64 at a time
+MODERATE = (1e-6, 1e6)  # norms of rows that are used as they are
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PreparedAtoms:
+    """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for any number of solves.
+
+    The engine works with the unit atoms ``scale[j] * rows[j]``. Where it can, `rows` is the array that was
+    given, so nothing is copied.
+    """
+
+    rows: FloatArray  # (n_atoms, n_features), float32 or float64
+    rows32: FloatArray  # the same in float32
+    scale: FloatArray  # (n_atoms,)
+    norms: FloatArray  # (n_atoms,): of the atoms as given; 0 for a zero atom
+    gram32: FloatArray  # (n_atoms, n_atoms) of the unit atoms, or (0, 0)
+    twins: dict[bool, tuple[IntArray, IntArray]]  # signed -> (atom, group) of the atoms that have duplicates
+    inner: FloatArray  # (n_features,): a product of at least 1 with every unit atom, or empty
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.norms)
+
+
+def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows over their norms, in float64, and the norms, at any scale that floating point numbers have."""
+    largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+    safe = np.where(largest > 0, largest, 1.0)
+    # Two factors, as 1/largest may overflow for subnormal rows.
+    root = np.sqrt(safe)
+    unit = rows / root[:, None]
+    unit /= root[:, None]
+    norms = np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    norms[norms == 0] = 1.0
+    unit /= norms[:, None]
+    return np.ascontiguousarray(unit, dtype=np.float64), norms * largest
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, BLOCK):
+        yield slice(start, min(start + BLOCK, n))
+
+
+def _scaled(atoms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rows, scale and norms of `PreparedAtoms`."""
+    kind = np.float32 if atoms.dtype == np.float32 else np.float64
+    rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
+    norms = np.empty(len(rows))
+    for part in _blocks(len(rows)):
+        block = rows[part].astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):
+            norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
+        if not norms[part].all():
+            norms[part] = unit_rows(block)[1]  # zero, or so small that its square vanishes
+    present = norms > 0
+    low, high = MODERATE
+    if ((norms[present] < low) | (norms[present] > high)).any():
+        rows, norms = unit_rows(rows)
+        return rows, present.astype(np.float64), norms
+    return rows, np.where(present, 1.0 / np.where(present, norms, 1.0), 0.0), norms
+
+
+def _unit(rows: FloatArray, scale: FloatArray, part: Any) -> FloatArray:
+    """Some of the unit atoms, in float64."""
+    return rows[part] * scale[part, None]
+
+
+def _products(rows: FloatArray, scale: FloatArray, vector: FloatArray) -> FloatArray:
+    """x_j'v for all unit atoms, in float64."""
+    if rows.dtype == np.float64:
+        return (rows @ vector) * scale
+    return np.concatenate([_unit(rows, scale, part) @ vector for part in _blocks(len(rows))])
+
+
+def _twins(rows: FloatArray, scale: FloatArray, signed: bool) -> tuple[IntArray, IntArray]:
+    """Atoms that have a duplicate, with the first atom of their group.
+
+    The product with a random direction is the same for equal atoms but for rounding, and hardly for others:
+    atoms are sorted by it, and neighbours whose products nearly agree are compared entry by entry.
+    """
+    probe = np.random.default_rng(0).standard_normal(rows.shape[1])
+    key = _products(rows, scale, probe / np.linalg.norm(probe))
+    if signed:
+        key = np.abs(key)
+    order = np.argsort(key, kind="stable")
+    linked = np.diff(key[order]) <= 1e-13
+    close = np.flatnonzero(linked)
+    for part in _blocks(len(close)):
+        one = _unit(rows, scale, order[close[part]])
+        other = _unit(rows, scale, order[close[part] + 1])
+        if signed:
+            other *= np.sign(np.einsum("ij,ij->i", one, other))[:, None]
+        linked[close[part]] = np.abs(one - other).max(axis=1, initial=0.0) <= 1e-15
+    starts = np.flatnonzero(np.concatenate([[True], ~linked]))
+    sizes = np.diff(np.append(starts, len(order)))
+    group = np.empty(len(order), np.int64)
+    group[order] = np.repeat(np.minimum.reduceat(order, starts), sizes)
+    shared = np.flatnonzero(np.bincount(group, minlength=len(order))[group] > 1)
+    return shared, group[shared]
+
+
+def _inner_direction(rows: FloatArray, scale: FloatArray) -> FloatArray:
+    """Direction u with x_j'u >= 1 for every non-zero atom, to make dual points feasible; empty if none."""
+    present = scale > 0
+    if not present.any():
+        return np.empty(0)
+    u = np.asarray(scale @ rows if rows.dtype == np.float64 else scale.astype(np.float32) @ rows, np.float64)
+    u /= len(rows)
+    for _ in range(30):
+        products = np.where(present, (rows @ u.astype(rows.dtype)) * scale, np.inf)
+        worst = int(products.argmin())
+        if products[worst] > 1e-3 * np.linalg.norm(u):
+            return u / np.where(present, _products(rows, scale, u), np.inf).min()
+        u = u / max(np.linalg.norm(u), 1e-300) + 0.5 * _unit(rows, scale, [worst])[0]
+    return np.empty(0)
+
+
+def _build_gram(rows: FloatArray, scale: FloatArray) -> FloatArray:
+    """The Gram matrix of the unit atoms: products in float64, kept in float32."""
+    gram32 = np.empty((len(rows), len(rows)), np.float32)
+    for part in _blocks(len(rows)):
+        unit = _unit(rows, scale, part)
+        for other in _blocks(part.stop):
+            block = unit @ _unit(rows, scale, other).T
+            gram32[part, other] = block
+            gram32[other, part] = block.T
+    return gram32
+
+
+def _scale_gram(gram: FloatArray, norms: FloatArray) -> FloatArray | None:
+    """The Gram matrix of the unit atoms from that of the atoms; None when it overflows."""
+    gram32 = np.empty(gram.shape, np.float32)
+    with np.errstate(all="ignore"):
+        inverse = np.where(norms > 0, 1.0 / norms, 0.0)
+        for part in _blocks(len(norms)):
+            gram32[part] = gram[part] * inverse[part, None] * inverse
+    return gram32 if np.isfinite(gram32).all() else None
+
+
+def prepare_atoms(
+    atoms: FloatArray, *, gram: FloatArray | None = None, build_gram: bool = True
+) -> PreparedAtoms:
+    """Scale atoms and, where it is small enough, build their Gram matrix.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, n_features)
+        Finite, float32 or float64. It is kept, not copied, if it is in C order and its norms are moderate, and
+        must not be changed afterwards. Read-only memory maps are read where they are.
+    gram : ndarray of shape (n_atoms, n_atoms), optional
+        ``atoms @ atoms.T`` if it is at hand.
+    build_gram : bool
+        Whether to build a Gram matrix that was not given, when it takes at most 1 GiB.
+    """
+    rows, scale, norms = _scaled(atoms)
+    gram32 = None if gram is None else _scale_gram(gram, norms)
+    if gram32 is None and (gram is not None or (build_gram and 4 * len(rows) ** 2 <= GRAM_BYTES)):
+        gram32 = _build_gram(rows, scale)
+    return PreparedAtoms(
+        rows=rows,
+        rows32=rows.astype(np.float32, copy=False),
+        scale=scale,
+        norms=norms,
+        gram32=np.empty((0, 0), np.float32) if gram32 is None else gram32,
+        twins={signed: _twins(rows, scale, signed) for signed in (False, True)},
+        inner=_inner_direction(rows, scale),
+    )
+
+
+def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
+    """What `prepare_atoms` makes of the atoms after a change; the old Gram matrix is reused."""
+    atoms = change.after.atoms
+    if (4 * len(atoms) ** 2 <= GRAM_BYTES) != bool(len(old.gram32)):
+        return prepare_atoms(atoms)
+    prepared = prepare_atoms(atoms, build_gram=False)
+    if not len(old.gram32):
+        return prepared
+    new = _unit(prepared.rows, prepared.scale, change.added)
+    parts = [new @ _unit(prepared.rows, prepared.scale, part).T for part in _blocks(len(atoms))]
+    return replace(prepared, gram32=change.carry_square(old.gram32, np.hstack(parts).astype(np.float32)))

@@ -1,0 +1,185 @@
+"""The compiled kernels at work on one chunk of queries."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from residuum.dictionary import FloatArray
+
+from . import rounds
+from .atoms import PreparedAtoms, prepare_atoms
+from .careful import finish_carefully
+from .kernels import Rows, Scratch, make_scratch
+from .rounds import DONE, GROW, ONE_ROUND, RUNNING, STATE, STUCK, TO_THE_END, WARM, Atoms, Limits, Queries
+
+BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
+
+_compiling = threading.Lock()
+_compiled = False
+
+
+def compile_once() -> None:
+    """Load the compiled kernels, or say that they are being compiled, which takes seconds."""
+    global _compiled
+    with _compiling:
+        if _compiled:
+            return
+        _compiled = True
+        if not _is_cached():
+            sys.stderr.write(
+                "residuum: compiling the exact engine; "
+                "this happens once per installation and takes up to 20 s.\n"
+            )
+        one = np.ones((1, 1))
+        prepared = prepare_atoms(one)
+        view, _ = kernel_atoms(prepared, 0.0, 0.0, False)
+        Chunk(prepared, view, one, np.zeros(1), Limits(False, 1e-10, 1e-14, 1, 1, 1, 10)).solve()
+
+
+def _is_cached() -> bool:
+    """Whether numba has stored the rounds since their source was last changed."""
+    source = Path(rounds.__file__)
+    folder = Path(rounds.run.stats.cache_path)
+    files = folder.glob(f"{source.stem}.run-*.nbi")
+    return any(file.stat().st_mtime >= source.stat().st_mtime for file in files)
+
+
+def _read_only(array: Any) -> Any:
+    """A view that cannot be written to: numba compiles for it, whether or not the array itself can be."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[Atoms, float]:
+    """The kernels' view of the atoms for one problem, and the l1 shift of a query of unit norm."""
+    norms, rows = prepared.norms, prepared.rows
+    positive = norms > 0
+    largest = float(norms.max(initial=0.0)) or 1.0
+    barred = np.where(positive, 0.0, np.inf).astype(np.float32)
+    weight = ridge = np.zeros(len(norms))
+    with np.errstate(over="ignore", divide="ignore"):
+        if l1 > 0:
+            weight = np.where(positive, np.minimum(largest / norms, 1e38), 1.0)
+        if l2 > 0:
+            ridge = np.where(positive, np.minimum((np.sqrt(l2) / norms) ** 2, 1e200), 1.0)
+    if l2 == 0:
+        shared, group = prepared.twins[signed]
+        preference = np.lexsort((shared, -norms[shared] if l1 > 0 else shared, group))
+        later = np.diff(group[preference], prepend=-1) == 0
+        barred[shared[preference][later]] = np.inf
+    double, single = (rows if rows.dtype == kind else np.empty((0, rows.shape[1]), kind) for kind in "df")
+    inner = np.empty(0) if signed else prepared.inner
+    x = Rows(*map(_read_only, (double, single, prepared.scale)))
+    arrays = (prepared.gram32, weight, weight.astype(np.float32), barred, ridge, inner)
+    return Atoms(x, *map(_read_only, arrays)), l1 / (2.0 * largest)
+
+
+class Chunk:
+    """Some queries on their way to the optimum."""
+
+    def __init__(
+        self, prepared: PreparedAtoms, atoms: Atoms, unit: FloatArray, shifts: FloatArray, limits: Limits
+    ) -> None:
+        n, (n_atoms, n_features) = len(unit), prepared.rows.shape
+        self.prepared, self.atoms, self.limits = prepared, atoms, limits
+        capacity = min(n_atoms, 128)
+        self.queries = Queries(
+            y=unit,
+            residual=unit.copy(),
+            atom=np.zeros((n, capacity), np.int32),
+            value=np.zeros((n, capacity)),
+            state=np.zeros(n, STATE),
+        )
+        self.state = self.queries.state
+        self.state["shift"], self.state["status"] = shifts, RUNNING
+        self.state["violation"] = self.state["gap"] = np.inf
+        self.work = make_scratch(min(2 * n_atoms, 256), n_atoms, n_features)
+
+    @property
+    def task(self) -> tuple[Atoms, Queries, Scratch, Limits]:
+        """All that the kernels need."""
+        return self.atoms, self.queries, self.work, self.limits
+
+    @property
+    def converged(self) -> Any:
+        """Which queries have reached their optimum."""
+        return self.state["status"] == DONE
+
+    def grow(self, at_least: int = 0) -> None:
+        """Double the room for supports and working sets."""
+        n_atoms, n_features = self.prepared.rows.shape
+        supports = {}
+        for name in ("atom", "value"):
+            old = getattr(self.queries, name)
+            supports[name] = np.zeros((len(old), min(n_atoms, max(2 * old.shape[1], at_least))), old.dtype)
+            supports[name][:, : old.shape[1]] = old
+        self.queries = self.queries._replace(**supports)
+        size = min(n_atoms, max(2 * len(self.work.member), at_least))
+        self.work = make_scratch(size, n_atoms, n_features)
+
+    def run(self, mode: int, rows: Any, prices: FloatArray) -> None:
+        """Run the kernel over rows, again with more room for those that ask for it."""
+        while len(rows):
+            rounds.run(*self.task, mode, rows, prices)
+            again = self.state["status"][rows] == GROW
+            if not again.any():
+                return
+            self.grow()
+            rows, prices = rows[again], np.ascontiguousarray(prices[: len(again)][again])
+
+    def load(self, x0: sp.csr_array, scale: FloatArray) -> None:
+        """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
+        x0.sort_indices()
+        most = int(np.diff(x0.indptr).max(initial=0))
+        if most > self.queries.atom.shape[1]:
+            self.grow(most)
+        queries, size = self.queries, self.state["size"]
+        for i in range(len(scale)):
+            span = slice(x0.indptr[i], x0.indptr[i + 1])
+            index = x0.indices[span]
+            value = x0.data[span] * scale[i] * self.prepared.norms[index]
+            allowed = (value != 0) if self.limits.signed else (value > 0)
+            keep = np.isfinite(value) & (self.atoms.barred[index] == 0) & allowed
+            size[i] = count = int(keep.sum())
+            queries.atom[i, :count] = index[keep]
+            queries.value[i, :count] = value[keep]
+        warm = np.flatnonzero(size)
+        self.run(WARM, warm, np.zeros((len(warm), self.prepared.n_atoms), np.float32))
+        size[self.state["status"] == STUCK] = 0
+        self.state["objective"][size == 0] = 0.0
+        self.state["status"] = RUNNING
+
+    def solve(self) -> None:
+        """Run every query to its end."""
+        status, violation = self.state["status"], self.state["violation"]
+        if len(self.prepared.gram32):
+            self.run(TO_THE_END, np.arange(len(status)), self.price(self.queries.y))
+        else:
+            while len(rows := np.flatnonzero(status == RUNNING)):
+                self.run(ONE_ROUND, rows, self.price(self.queries.residual[rows]))
+        for i in np.flatnonzero(status != DONE):
+            stuck = status[i] == STUCK
+            steps = 3 * self.prepared.n_atoms + 30 if stuck else 0
+            while not finish_carefully(*self.task, i, steps):
+                self.grow()
+            if stuck and violation[i] <= self.limits.tol:
+                status[i] = DONE
+
+    def price(self, residuals: FloatArray) -> FloatArray:
+        """X'r over the norm of r, in float32."""
+        n = len(residuals)
+        norms = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+        padded = np.zeros((-(-n // BLOCK) * BLOCK, residuals.shape[1]), np.float32)
+        np.divide(residuals, np.where(norms > 0, norms, 1.0)[:, None], out=padded[:n], casting="same_kind")
+        prices = padded @ self.prepared.rows32.T  # (n padded, n_atoms)
+        scale = self.prepared.scale.astype(np.float32)
+        if (scale != 1).any():
+            prices *= scale
+        return prices

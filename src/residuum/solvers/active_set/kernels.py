@@ -1,0 +1,376 @@
+"""Compiled linear algebra on the working set of one query: serial, and without the GIL.
+
+A working set of n atoms is kept in the arrays of a `Scratch`, one entry for each member. The passive set (the
+members whose codes are free) is listed in ``pos``, and ``z`` holds its minimiser. Loops that run often read
+the arrays into local names first, and functions that are called from such loops take plain arrays: a tuple of
+arrays is copied, and every array in it counted, at each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+# "ninf" is left out: infinite penalties exclude atoms, so infinities must keep their meaning.
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
+    "error_model": "numpy",
+}
+# Functions that only compiled code calls need no wrapper for Python, which is slow to compile.
+INNER: dict[str, Any] = {**OPTIONS, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# The steps of a round are called from one place only. Compiled each by itself, what they call would be
+# optimised again at every level.
+STEP: dict[str, Any] = {**INNER, "inline": "always"}
+
+FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
+COARSE = 1e-5  # the same with a Gram matrix in float32
+MOST_BLOCKS = 12  # exchanges of blocks of atoms before single pivots are tried
+
+
+class Rows(NamedTuple):
+    """The atoms in unit norm: atom j is ``scale[j]`` times row j of the array that is not empty.
+
+    There are two arrays because float32 rows are read without a copy in float64, and one function that reads
+    either compiles faster than everything compiled for each.
+    """
+
+    double: np.ndarray  # (n_atoms, n_features) or (0, n_features) float64
+    single: np.ndarray  # (n_atoms, n_features) or (0, n_features) float32
+    scale: np.ndarray  # (n_atoms,) float64
+
+
+# What is kept of one member of the working set.
+MEMBER = np.dtype(
+    [
+        ("atom", np.int32),  # its position in the dictionary
+        ("new", np.bool_),  # whether it is about to join the support
+        ("inside", np.bool_),  # whether it is in the passive set
+        ("have", np.bool_),  # whether its row of ``gram`` is filled
+        ("code", np.float64),
+        ("b", np.float64),  # x_j'y
+        ("sign", np.float64),  # +1 or -1
+        ("shift", np.float64),
+        ("ridge", np.float64),
+    ],
+    align=True,
+)
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread for the working set of one query."""
+
+    member: np.ndarray  # (size,) of MEMBER
+    g: np.ndarray  # (size,): x_j'r - ridge_j c_j of each member
+    gram: np.ndarray  # (size, size) Gram matrix of the working set
+    pos: np.ndarray  # (size,) int32: places of the passive members in the working set
+    z: np.ndarray  # (size,): minimiser of the passive set
+    t: np.ndarray  # (size,): gradient at z, or a direction
+    chol: np.ndarray  # (size, size): Cholesky factor of the passive set, with reciprocals on the diagonal
+    found: np.ndarray  # (n_atoms,) int32: atoms that were chosen
+    price: np.ndarray  # (n_atoms,) float32: x_j'r
+    excess: np.ndarray  # (n_atoms,) float32: by how much a price exceeds what is allowed
+    r: np.ndarray  # (n_features,): residual
+
+
+def make_scratch(size: int, n_atoms: int, n_features: int) -> Scratch:
+    """Allocate the memory of one thread for working sets of ``size`` atoms."""
+    return Scratch(
+        member=np.zeros(size, MEMBER),
+        g=np.zeros(size),
+        gram=np.empty((size, size)),
+        pos=np.zeros(size, np.int32),
+        z=np.zeros(size),
+        t=np.zeros(size),
+        chol=np.empty((size, size)),
+        found=np.empty(n_atoms, np.int32),
+        price=np.empty(n_atoms, np.float32),
+        excess=np.empty(n_atoms, np.float32),
+        r=np.empty(n_features),
+    )
+
+
+@njit(**OPTIONS)
+def dot(a, b):
+    """Inner product a'b in float64."""
+    s = 0.0
+    for i in range(a.shape[0]):
+        s += a[i] * b[i]
+    return s
+
+
+@njit(**INNER)
+def correlation(x, j, r):
+    """x_j'r."""
+    s = dot(x.double[j], r) if x.double.shape[0] > 0 else dot(x.single[j], r)
+    return x.scale[j] * s
+
+
+@njit(**INNER)
+def subtract(x, j, c, r):
+    """r -= c x_j."""
+    v = c * x.scale[j]
+    if x.double.shape[0] > 0:
+        row = x.double[j]
+        for k in range(r.shape[0]):
+            r[k] -= v * row[k]
+    else:
+        row32 = x.single[j]
+        for k in range(r.shape[0]):
+            r[k] -= v * row32[k]
+
+
+@njit(**INNER)
+def copy_atom(x, j, out):
+    """out[:n_features] = x_j."""
+    v, d = x.scale[j], x.double.shape[1]
+    if x.double.shape[0] > 0:
+        row = x.double[j]
+        for k in range(d):  # loops, because assignments to slices take seconds to compile
+            out[k] = v * row[k]
+    else:
+        row32 = x.single[j]
+        for k in range(d):
+            out[k] = v * row32[k]
+
+
+@njit(**INNER)
+def _fetch(gram, member, a, n, gram32):
+    """Fill row ``a`` of the Gram matrix of the working set when it is first used."""
+    if not member[a].have:
+        row, source = gram[a], gram32[member[a].atom]
+        for k in range(n):
+            row[k] = source[member[k].atom]
+        member[a].have = True
+
+
+@njit(**INNER)
+def gram_from_features(work, n, x, y):
+    """Gram matrix and b of the working set in float64."""
+    part = np.empty((n, y.shape[0]))
+    for a in range(n):
+        copy_atom(x, work.member[a].atom, part[a])
+        work.member[a].have = True
+        work.member[a].b = dot(part[a], y)
+    product = np.dot(part, part.T)
+    gram = work.gram
+    for a in range(n):
+        for k in range(n):
+            gram[a, k] = product[a, k]
+
+
+@njit(**INNER)
+def descend(work, n, gram32, signed, sweeps):
+    """Coordinate descent on the working set from its codes and gradient g: it guesses the support."""
+    member, g, gram = work.member, work.g, work.gram
+    for _ in range(sweeps):
+        largest = biggest = 0.0
+        for a in range(n):
+            old, shift = member[a].code, member[a].shift
+            if old == 0.0 and (abs(g[a]) if signed else g[a]) <= shift:
+                continue
+            target = old + g[a]
+            new = target + shift if signed and target < -shift else max(0.0, target - shift)
+            new /= 1.0 + member[a].ridge
+            biggest = max(biggest, abs(new))
+            step = new - old
+            if step != 0.0:
+                member[a].code = new
+                _fetch(gram, member, a, n, gram32)
+                row = gram[a]
+                for k in range(n):
+                    g[k] -= step * row[k]
+                largest = max(largest, abs(step))
+        if largest <= 1e-3 * biggest:
+            break
+
+
+@njit(**INNER)
+def factor(work, n, m, start, gram32, least):
+    """Cholesky factor of the passive set's Gram matrix from row ``start``.
+
+    Returns m, or the first row whose pivot is at most ``least``. A pivot is the squared distance of an atom
+    from the span of the atoms before it.
+    """
+    member, chol, gram, pos = work.member, work.chol, work.gram, work.pos
+    for i in range(start, m):
+        a = pos[i]
+        _fetch(gram, member, a, n, gram32)
+        row, source = chol[i], gram[a]
+        for j in range(i):
+            other = chol[j]
+            s = 0.0
+            for k in range(j):
+                s += row[k] * other[k]
+            row[j] = (source[pos[j]] - s) * other[j]
+        s = 0.0
+        for k in range(i):
+            s += row[k] * row[k]
+        pivot = 1.0 + work.member[a].ridge - s
+        if pivot <= least:
+            return i
+        row[i] = 1.0 / np.sqrt(pivot)
+    return m
+
+
+@njit(**INNER)
+def solve_lower(chol, m, t):
+    """Solve L s = t in place."""
+    for i in range(m):
+        row = chol[i]
+        s = 0.0
+        for k in range(i):
+            s += row[k] * t[k]
+        t[i] = (t[i] - s) * row[i]
+
+
+@njit(**INNER)
+def solve_upper(chol, m, t):
+    """Solve L's = t in place."""
+    for i in range(m - 1, -1, -1):
+        row = chol[i]
+        v = t[i] * row[i]
+        t[i] = v
+        for k in range(i):
+            t[k] -= v * row[k]
+
+
+@njit(**INNER)
+def free_the_support(work, n):
+    """Passive set = support of the codes, with their signs."""
+    for a in range(n):
+        work.member[a].inside = work.member[a].code != 0.0
+        if work.member[a].inside:
+            work.member[a].sign = -1.0 if work.member[a].code < 0.0 else 1.0
+
+
+@njit(**INNER)
+def list_passive(work, n):
+    """List the passive set in ``pos``; its size."""
+    m = 0
+    for a in range(n):
+        if work.member[a].inside:
+            work.pos[m] = a
+            m += 1
+    return m
+
+
+@njit(**INNER)
+def minimise_passive(work, m):
+    """Minimiser z on the passive set with its signs; the number of entries whose sign came out wrong."""
+    z = work.z
+    for i in range(m):
+        a = work.pos[i]
+        z[i] = work.member[a].b - work.member[a].shift * work.member[a].sign
+    solve_lower(work.chol, m, z)
+    solve_upper(work.chol, m, z)
+    wrong = 0
+    for i in range(m):
+        if z[i] * work.member[work.pos[i]].sign <= 0.0:
+            wrong += 1
+    return wrong
+
+
+@njit(**INNER)
+def passive_objective(work, m):
+    """Objective minus ||y||^2 at the minimiser z of the passive set."""
+    f = 0.0
+    for i in range(m):
+        a = work.pos[i]
+        f -= work.z[i] * (work.member[a].b - work.member[a].shift * work.member[a].sign)
+    return f
+
+
+@njit(**INNER)
+def _drop_wrong_signs(work, m):
+    """Take every atom whose sign came out wrong from the passive set; the place of the first."""
+    first = m
+    for i in range(m):
+        a = work.pos[i]
+        if work.z[i] * work.member[a].sign <= 0.0:
+            work.member[a].inside = False
+            first = min(first, i)
+    return first
+
+
+@njit(**INNER)
+def _add_violators(work, n, m, signed, threshold):
+    """Put every atom that violates optimality by more than ``threshold`` in; the first, or n if none does."""
+    member, g = work.member, work.g
+    for k in range(n):
+        g[k] = member[k].b
+    for i in range(m):
+        row, step = work.gram[work.pos[i]], work.z[i]
+        for k in range(n):
+            g[k] -= step * row[k]
+    first = n
+    for k in range(n):
+        if not work.member[k].inside and (abs(g[k]) if signed else g[k]) - work.member[k].shift > threshold:
+            work.member[k].inside = True
+            work.member[k].sign = 1.0 if g[k] >= 0 else -1.0
+            first = min(first, k)
+    return first
+
+
+@njit(**INNER)
+def pivot_blocks(work, n, gram32, least, signed, threshold):
+    """Block principal pivoting from the signs of the codes; size of the passive set, or -1 if it gave up."""
+    free_the_support(work, n)
+    start = 0
+    for _ in range(MOST_BLOCKS):
+        m = list_passive(work, n)
+        got = factor(work, n, m, min(start, m), gram32, least)
+        if got < m:
+            work.member[work.pos[got]].inside = False
+            start = got
+        elif minimise_passive(work, m) > 0:
+            start = _drop_wrong_signs(work, m)
+        else:
+            first = _add_violators(work, n, m, signed, threshold)
+            if first == n:
+                return m
+            start = 0
+            while start < m and work.pos[start] < first:
+                start += 1
+    return -1
+
+
+@njit(**INNER)
+def passive_residual(work, m, x, y, r):
+    """Residual r = y - Xz on the passive set."""
+    for k in range(r.shape[0]):
+        r[k] = y[k]
+    for i in range(m):
+        subtract(x, work.member[work.pos[i]].atom, work.z[i], r)
+
+
+@njit(**INNER)
+def passive_gradient(work, m, x):
+    """t = x_j'r - shift_j sign_j - ridge_j z_j on the passive set; its largest modulus."""
+    worst = 0.0
+    for i in range(m):
+        a = work.pos[i]
+        slope = correlation(x, work.member[a].atom, work.r) - work.member[a].shift * work.member[a].sign
+        work.t[i] = slope - work.member[a].ridge * work.z[i]
+        worst = max(worst, abs(work.t[i]))
+    return worst
+
+
+@njit(**INNER)
+def refine(work, m, x, y):
+    """Iterative refinement of z against the features; leaves r and the gradient, returns its modulus."""
+    last = np.inf
+    for step in range(7):
+        passive_residual(work, m, x, y, work.r)
+        worst = passive_gradient(work, m, x)
+        if step > 0 and (worst <= 2e-15 or worst >= 0.5 * last or step == 6):
+            break
+        last = worst
+        solve_lower(work.chol, m, work.t)
+        solve_upper(work.chol, m, work.t)
+        for i in range(m):
+            work.z[i] += work.t[i]
+    return worst
