@@ -415,7 +415,7 @@ def test_concurrent_calls():
 def test_read_only_install_compiles(tmp_path):
     """A cache directory that cannot be written beside the code must not break the first use."""
     code = (
-        "import numpy as np; from residuum.solvers._active_set_kernels import dot; "
+        "import numpy as np; from residuum.solvers.active_set.kernels import dot; "
         "print(dot(np.ones(3), np.ones(3)))"
     )
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -46,10 +46,9 @@ class Rows(NamedTuple):
 # What is kept of one member of the working set.
 MEMBER = np.dtype(
     [
-        ("atom", np.int32),  # its position in the dictionary
         ("new", np.bool_),  # whether it is about to join the support
         ("inside", np.bool_),  # whether it is in the passive set
-        ("have", np.bool_),  # whether its row of ``gram`` is filled
+        ("have", np.bool_),  # whether its row of ``gram`` is filled, as it is when it is first used
         ("code", np.float64),
         ("b", np.float64),  # x_j'y
         ("sign", np.float64),  # +1 or -1
@@ -63,6 +62,7 @@ MEMBER = np.dtype(
 class Scratch(NamedTuple):
     """Memory of one thread for the working set of one query."""
 
+    atom: np.ndarray  # (size,) int32: positions in the dictionary of the members
     member: np.ndarray  # (size,) of MEMBER
     g: np.ndarray  # (size,): x_j'r - ridge_j c_j of each member
     gram: np.ndarray  # (size, size) Gram matrix of the working set
@@ -79,6 +79,7 @@ class Scratch(NamedTuple):
 def make_scratch(size: int, n_atoms: int, n_features: int) -> Scratch:
     """Allocate the memory of one thread for working sets of ``size`` atoms."""
     return Scratch(
+        atom=np.zeros(size, np.int32),
         member=np.zeros(size, MEMBER),
         g=np.zeros(size),
         gram=np.empty((size, size)),
@@ -138,13 +139,10 @@ def copy_atom(x, j, out):
 
 
 @njit(**INNER)
-def _fetch(gram, member, a, n, gram32):
-    """Fill row ``a`` of the Gram matrix of the working set when it is first used."""
-    if not member[a].have:
-        row, source = gram[a], gram32[member[a].atom]
-        for k in range(n):
-            row[k] = source[member[k].atom]
-        member[a].have = True
+def _fetch(row, source, atom, n):
+    """Fill a row of the Gram matrix of the working set from that of the dictionary."""
+    for k in range(n):
+        row[k] = source[atom[k]]
 
 
 @njit(**INNER)
@@ -152,7 +150,7 @@ def gram_from_features(work, n, x, y):
     """Gram matrix and b of the working set in float64."""
     part = np.empty((n, y.shape[0]))
     for a in range(n):
-        copy_atom(x, work.member[a].atom, part[a])
+        copy_atom(x, work.atom[a], part[a])
         work.member[a].have = True
         work.member[a].b = dot(part[a], y)
     product = np.dot(part, part.T)
@@ -165,7 +163,7 @@ def gram_from_features(work, n, x, y):
 @njit(**INNER)
 def descend(work, n, gram32, signed, sweeps):
     """Coordinate descent on the working set from its codes and gradient g: it guesses the support."""
-    member, g, gram = work.member, work.g, work.gram
+    member, atom, g, gram = work.member, work.atom, work.g, work.gram
     for _ in range(sweeps):
         largest = biggest = 0.0
         for a in range(n):
@@ -179,8 +177,10 @@ def descend(work, n, gram32, signed, sweeps):
             step = new - old
             if step != 0.0:
                 member[a].code = new
-                _fetch(gram, member, a, n, gram32)
                 row = gram[a]
+                if not member[a].have:
+                    _fetch(row, gram32[atom[a]], atom, n)
+                    member[a].have = True
                 for k in range(n):
                     g[k] -= step * row[k]
                 largest = max(largest, abs(step))
@@ -195,11 +195,14 @@ def factor(work, n, m, start, gram32, least):
     Returns m, or the first row whose pivot is at most ``least``. A pivot is the squared distance of an atom
     from the span of the atoms before it.
     """
-    member, chol, gram, pos = work.member, work.chol, work.gram, work.pos
+    member, atom, pos = work.member, work.atom, work.pos
+    chol, gram = work.chol, work.gram
     for i in range(start, m):
         a = pos[i]
-        _fetch(gram, member, a, n, gram32)
         row, source = chol[i], gram[a]
+        if not member[a].have:
+            _fetch(source, gram32[atom[a]], atom, n)
+            member[a].have = True
         for j in range(i):
             other = chol[j]
             s = 0.0
@@ -344,7 +347,7 @@ def passive_residual(work, m, x, y, r):
     for k in range(r.shape[0]):
         r[k] = y[k]
     for i in range(m):
-        subtract(x, work.member[work.pos[i]].atom, work.z[i], r)
+        subtract(x, work.atom[work.pos[i]], work.z[i], r)
 
 
 @njit(**INNER)
@@ -353,7 +356,7 @@ def passive_gradient(work, m, x):
     worst = 0.0
     for i in range(m):
         a = work.pos[i]
-        slope = correlation(x, work.member[a].atom, work.r) - work.member[a].shift * work.member[a].sign
+        slope = correlation(x, work.atom[a], work.r) - work.member[a].shift * work.member[a].sign
         work.t[i] = slope - work.member[a].ridge * work.z[i]
         worst = max(worst, abs(work.t[i]))
     return worst

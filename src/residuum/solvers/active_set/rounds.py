@@ -176,8 +176,11 @@ def _count_above(v, cut):
 
 
 @njit(**INNER)
-def _raise_cut(v, low, top, limit):
+def _raise_cut(v, low, limit):
     """A cut above ``low`` that nearly ``limit`` entries exceed, by bisection."""
+    top = low
+    for j in range(v.shape[0]):
+        top = max(top, v[j])
     high = top
     for _ in range(14):
         middle = np.float32(0.5) * (low + high)
@@ -197,10 +200,7 @@ def _list_above(v, cut, limit, found):
     n, count = v.shape[0], 0
     for start in range(0, n, 32):
         stop = min(start + 32, n)
-        best = np.float32(-np.inf)
-        for j in range(start, stop):
-            best = max(best, v[j])
-        if best > cut:
+        if _count_above(v[start:stop], cut) > 0:
             for j in range(start, stop):
                 if v[j] > cut and count < limit:
                     found[count] = j
@@ -226,30 +226,29 @@ def candidates(task, prices, threshold, limit):
     index = task.query.atom
     for a in range(task.query.state[0].size):
         v[index[a]] = -np.inf
-    cut, top = np.float32(threshold), np.float32(-np.inf)
-    for j in range(n):
-        top = max(top, v[j])
-    if not top > cut:
-        return 0
-    if limit < n and _count_above(v, cut) > limit:
-        cut = _raise_cut(v, cut, top, limit)
-    return _list_above(v, cut, limit, found)
+    cut = np.float32(threshold)
+    count = _count_above(v, cut)
+    if count > limit:
+        cut = _raise_cut(v, cut, limit)
+    return _list_above(v, cut, limit, found) if count > 0 else 0
 
 
 @njit(**INNER)
-def _set_member(member, j, code, shift, ridge):
-    member.atom, member.have, member.code = j, False, code
-    member.sign = -1.0 if code < 0.0 else 1.0
-    member.shift, member.ridge = shift, ridge
+def _set_member(task, a, j, code, new):
+    """Make atom j with its code member a of the working set."""
+    task.work.atom[a], member = j, task.work.member[a]
+    member.code, member.sign = code, -1.0 if code < 0.0 else 1.0
+    member.shift = task.query.state[0].shift * task.atoms.weight[j]
+    member.ridge, member.new, member.have = task.atoms.ridge[j], new, False
 
 
 @njit(**INNER)
 def load_support(task):
     """Put the stored support into the scratch, as working set and as passive set."""
-    query, state, atoms = task.query, task.query.state[0], task.atoms
-    for a in range(state.size):
+    query = task.query
+    for a in range(query.state[0].size):
         j, c = query.atom[a], query.value[a]
-        _set_member(task.work.member[a], j, c, state.shift * atoms.weight[j], atoms.ridge[j])
+        _set_member(task, a, j, c, False)
         task.work.pos[a], task.work.z[a] = a, c
 
 
@@ -369,9 +368,8 @@ def _conclude(task, prices):
 @njit(**INNER)
 def _merge(task, n_new):
     """Working set = support + new atoms, ascending; its size."""
-    query, atoms, work = task.query, task.atoms, task.work
-    index, value, found = query.atom, query.value, work.found
-    size, shift = query.state[0].size, query.state[0].shift
+    index, value, size = task.query.atom, task.query.value, task.query.state[0].size
+    found = task.work.found
     a = b = n = 0
     while a < size or b < n_new:
         old = b >= n_new or (a < size and index[a] <= found[b])
@@ -381,8 +379,7 @@ def _merge(task, n_new):
         else:
             j, c = found[b], 0.0
             b += 1
-        _set_member(work.member[n], j, c, shift * atoms.weight[j], atoms.ridge[j])
-        work.member[n].new = not old
+        _set_member(task, n, j, c, not old)
         n += 1
     return n
 
@@ -393,12 +390,12 @@ def _guess_support(task, n, prices, sweeps):
     work, signed, p = task.work, task.limits.signed, prices.p
     if sweeps > 0:
         for a in range(n):
-            work.g[a] = p[work.member[a].atom] * prices.unit
+            work.g[a] = p[work.atom[a]] * prices.unit
         descend(work, n, task.atoms.gram32, signed, sweeps)
     else:
         for a in range(n):
             if work.member[a].new:
-                work.member[a].code = -1e-300 if signed and p[work.member[a].atom] < 0.0 else 1e-300
+                work.member[a].code = -1e-300 if signed and p[work.atom[a]] < 0.0 else 1e-300
 
 
 @njit(**INNER)
@@ -408,7 +405,7 @@ def _restore_codes(task, n):
     k = 0
     for a in range(n):
         work.member[a].code = 0.0
-        if k < query.state[0].size and work.member[a].atom == query.atom[k]:
+        if k < query.state[0].size and work.atom[a] == query.atom[k]:
             work.member[a].code = query.value[k]
             k += 1
 
@@ -421,7 +418,7 @@ def _store(task, m, objective):
         state.status = GROW
         return
     for k in range(m):
-        query.atom[k], query.value[k] = work.member[work.pos[k]].atom, work.z[k]
+        query.atom[k], query.value[k] = work.atom[work.pos[k]], work.z[k]
     state.size, state.objective = m, objective
 
 
@@ -441,7 +438,7 @@ def _improve(task, prices, b32, n_new, sweeps):
         gram_from_features(work, n, atoms.x, query.y)
     else:
         for a in range(n):
-            work.member[a].b = b32[work.member[a].atom]
+            work.member[a].b = b32[work.atom[a]]
     _guess_support(task, n, prices, sweeps)
     threshold = prices.likely * prices.unit
     m = pivot_blocks(work, n, atoms.gram32, FINE if fine else COARSE, signed, threshold)
