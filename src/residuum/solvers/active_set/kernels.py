@@ -104,6 +104,15 @@ def dot(a, b):
 
 
 @njit(**INNER)
+def dot_first(a, b, n):
+    """Inner product of the first n entries; slices would be counted at each call."""
+    s = 0.0
+    for i in range(n):
+        s += a[i] * b[i]
+    return s
+
+
+@njit(**INNER)
 def correlation(x, j, r):
     """x_j'r."""
     s = dot(x.double[j], r) if x.double.shape[0] > 0 else dot(x.single[j], r)
@@ -205,14 +214,8 @@ def factor(work, n, m, start, gram32, least):
             member[a].have = True
         for j in range(i):
             other = chol[j]
-            s = 0.0
-            for k in range(j):
-                s += row[k] * other[k]
-            row[j] = (source[pos[j]] - s) * other[j]
-        s = 0.0
-        for k in range(i):
-            s += row[k] * row[k]
-        pivot = 1.0 + work.member[a].ridge - s
+            row[j] = (source[pos[j]] - dot_first(row, other, j)) * other[j]
+        pivot = 1.0 + member[a].ridge - dot_first(row, row, i)
         if pivot <= least:
             return i
         row[i] = 1.0 / np.sqrt(pivot)
@@ -224,10 +227,7 @@ def solve_lower(chol, m, t):
     """Solve L s = t in place."""
     for i in range(m):
         row = chol[i]
-        s = 0.0
-        for k in range(i):
-            s += row[k] * t[k]
-        t[i] = (t[i] - s) * row[i]
+        t[i] = (t[i] - dot_first(row, t, i)) * row[i]
 
 
 @njit(**INNER)

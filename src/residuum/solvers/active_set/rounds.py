@@ -42,7 +42,9 @@ TYPICAL = 4.0e-8  # times sqrt(n_features): the rounding error to expect of a fl
 ROUNDING = 1e-15  # of an objective near 1
 UNKNOWN = 1e300  # an objective or a gradient that has not been computed
 COARSE_ROUNDS = 40  # after so many rounds a query goes on in float64
-REACH = 10.0  # where no dual point can be made feasible, the gap covers codes with an l1 norm this much larger
+REACH = (
+    10.0  # where no dual point can be made feasible, the gap covers codes with an l1 norm this much larger
+)
 
 
 class Atoms(NamedTuple):
