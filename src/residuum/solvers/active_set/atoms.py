@@ -19,26 +19,43 @@ MODERATE = (1e-6, 1e6)  # norms of rows that are used as they are
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class PreparedAtoms:
-    """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for any number of solves.
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, BLOCK):
+        yield slice(start, min(start + BLOCK, n))
 
-    The engine works with the unit atoms ``scale[j] * rows[j]``. Where it can, `rows` is the array that was
-    given, so nothing is copied.
-    """
+
+@dataclass(frozen=True)
+class UnitAtoms:
+    """The unit atoms ``scale[j] * rows[j]``. Where it can, `rows` is the array that was given, not a copy."""
 
     rows: FloatArray  # (n_atoms, n_features), float32 or float64
-    rows32: FloatArray  # the same in float32
-    scale: FloatArray  # (n_atoms,)
-    norms: FloatArray  # (n_atoms,): of the atoms as given; 0 for a zero atom
-    gram32: FloatArray  # (n_atoms, n_atoms) of the unit atoms, or (0, 0)
-    twins: dict[bool, tuple[IntArray, IntArray]]  # signed -> (atom, group) of the atoms that have duplicates
-    inner: FloatArray  # (n_features,): a product of at least 1 with every unit atom, or empty
+    scale: FloatArray  # (n_atoms,) float64; 0 for a zero atom
 
     @property
     def n_atoms(self) -> int:
         """Number of atoms."""
-        return len(self.norms)
+        return len(self.scale)
+
+    def unit(self, positions: Any) -> FloatArray:
+        """Some of them, in float64."""
+        return self.rows[positions] * self.scale[positions, None]
+
+    def products(self, vector: FloatArray) -> FloatArray:
+        """x_j'v for all of them, in float64."""
+        if self.rows.dtype == np.float64:
+            return (self.rows @ vector) * self.scale
+        return np.concatenate([self.unit(part) @ vector for part in _blocks(self.n_atoms)])
+
+
+@dataclass(frozen=True)
+class PreparedAtoms(UnitAtoms):
+    """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for any number of solves."""
+
+    rows32: FloatArray  # the rows in float32
+    norms: FloatArray  # (n_atoms,): of the atoms as given; 0 for a zero atom
+    gram32: FloatArray  # (n_atoms, n_atoms) of the unit atoms, or (0, 0)
+    twins: dict[bool, tuple[IntArray, IntArray]]  # signed -> (atom, group) of the atoms that have duplicates
+    inner: FloatArray  # (n_features,): a product of at least 1 with every unit atom, or empty
 
 
 def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -55,13 +72,8 @@ def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.ascontiguousarray(unit, dtype=np.float64), norms * largest
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, BLOCK):
-        yield slice(start, min(start + BLOCK, n))
-
-
-def _scaled(atoms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rows, scale and norms of `PreparedAtoms`."""
+def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, FloatArray]:
+    """Unit atoms and the norms of the atoms as given."""
     kind = np.float32 if atoms.dtype == np.float32 else np.float64
     rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
     norms = np.empty(len(rows))
@@ -75,38 +87,26 @@ def _scaled(atoms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     low, high = MODERATE
     if ((norms[present] < low) | (norms[present] > high)).any():
         rows, norms = unit_rows(rows)
-        return rows, present.astype(np.float64), norms
-    return rows, np.where(present, 1.0 / np.where(present, norms, 1.0), 0.0), norms
+        return UnitAtoms(rows, present.astype(np.float64)), norms
+    return UnitAtoms(rows, np.where(present, 1.0 / np.where(present, norms, 1.0), 0.0)), norms
 
 
-def _unit(rows: FloatArray, scale: FloatArray, part: Any) -> FloatArray:
-    """Some of the unit atoms, in float64."""
-    return rows[part] * scale[part, None]
-
-
-def _products(rows: FloatArray, scale: FloatArray, vector: FloatArray) -> FloatArray:
-    """x_j'v for all unit atoms, in float64."""
-    if rows.dtype == np.float64:
-        return (rows @ vector) * scale
-    return np.concatenate([_unit(rows, scale, part) @ vector for part in _blocks(len(rows))])
-
-
-def _twins(rows: FloatArray, scale: FloatArray, signed: bool) -> tuple[IntArray, IntArray]:
+def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
     """Atoms that have a duplicate, with the first atom of their group.
 
     The product with a random direction is the same for equal atoms but for rounding, and hardly for others:
     atoms are sorted by it, and neighbours whose products nearly agree are compared entry by entry.
     """
-    probe = np.random.default_rng(0).standard_normal(rows.shape[1])
-    key = _products(rows, scale, probe / np.linalg.norm(probe))
+    probe = np.random.default_rng(0).standard_normal(atoms.rows.shape[1])
+    key = atoms.products(probe / np.linalg.norm(probe))
     if signed:
         key = np.abs(key)
     order = np.argsort(key, kind="stable")
     linked = np.diff(key[order]) <= 1e-13
     close = np.flatnonzero(linked)
     for part in _blocks(len(close)):
-        one = _unit(rows, scale, order[close[part]])
-        other = _unit(rows, scale, order[close[part] + 1])
+        one = atoms.unit(order[close[part]])
+        other = atoms.unit(order[close[part] + 1])
         if signed:
             other *= np.sign(np.einsum("ij,ij->i", one, other))[:, None]
         linked[close[part]] = np.abs(one - other).max(axis=1, initial=0.0) <= 1e-15
@@ -118,29 +118,29 @@ def _twins(rows: FloatArray, scale: FloatArray, signed: bool) -> tuple[IntArray,
     return shared, group[shared]
 
 
-def _inner_direction(rows: FloatArray, scale: FloatArray) -> FloatArray:
+def _inner_direction(atoms: UnitAtoms) -> FloatArray:
     """Direction u with x_j'u >= 1 for every non-zero atom, to make dual points feasible; empty if none."""
+    rows, scale, kind = atoms.rows, atoms.scale, atoms.rows.dtype
     present = scale > 0
     if not present.any():
         return np.empty(0)
-    u = np.asarray(scale @ rows if rows.dtype == np.float64 else scale.astype(np.float32) @ rows, np.float64)
-    u /= len(rows)
+    u = (scale.astype(kind) @ rows).astype(np.float64) / len(rows)
     for _ in range(30):
-        products = np.where(present, (rows @ u.astype(rows.dtype)) * scale, np.inf)
+        products = np.where(present, (rows @ u.astype(kind)) * scale, np.inf)
         worst = int(products.argmin())
         if products[worst] > 1e-3 * np.linalg.norm(u):
-            return u / np.where(present, _products(rows, scale, u), np.inf).min()
-        u = u / max(np.linalg.norm(u), 1e-300) + 0.5 * _unit(rows, scale, [worst])[0]
+            return u / float(atoms.products(u)[present].min())
+        u = u / max(float(np.linalg.norm(u)), 1e-300) + 0.5 * atoms.unit([worst])[0]
     return np.empty(0)
 
 
-def _build_gram(rows: FloatArray, scale: FloatArray) -> FloatArray:
+def _build_gram(atoms: UnitAtoms) -> FloatArray:
     """The Gram matrix of the unit atoms: products in float64, kept in float32."""
-    gram32 = np.empty((len(rows), len(rows)), np.float32)
-    for part in _blocks(len(rows)):
-        unit = _unit(rows, scale, part)
+    gram32 = np.empty((atoms.n_atoms, atoms.n_atoms), np.float32)
+    for part in _blocks(atoms.n_atoms):
+        unit = atoms.unit(part)
         for other in _blocks(part.stop):
-            block = unit @ _unit(rows, scale, other).T
+            block = unit @ atoms.unit(other).T
             gram32[part, other] = block
             gram32[other, part] = block.T
     return gram32
@@ -171,18 +171,18 @@ def prepare_atoms(
     build_gram : bool
         Whether to build a Gram matrix that was not given, when it takes at most 1 GiB.
     """
-    rows, scale, norms = _scaled(atoms)
+    unit, norms = _scaled(atoms)
     gram32 = None if gram is None else _scale_gram(gram, norms)
-    if gram32 is None and (gram is not None or (build_gram and 4 * len(rows) ** 2 <= GRAM_BYTES)):
-        gram32 = _build_gram(rows, scale)
+    if gram32 is None and (gram is not None or (build_gram and 4 * len(norms) ** 2 <= GRAM_BYTES)):
+        gram32 = _build_gram(unit)
     return PreparedAtoms(
-        rows=rows,
-        rows32=rows.astype(np.float32, copy=False),
-        scale=scale,
+        rows=unit.rows,
+        scale=unit.scale,
+        rows32=unit.rows.astype(np.float32, copy=False),
         norms=norms,
         gram32=np.empty((0, 0), np.float32) if gram32 is None else gram32,
-        twins={signed: _twins(rows, scale, signed) for signed in (False, True)},
-        inner=_inner_direction(rows, scale),
+        twins={signed: _twins(unit, signed) for signed in (False, True)},
+        inner=_inner_direction(unit),
     )
 
 
@@ -194,6 +194,6 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
     prepared = prepare_atoms(atoms, build_gram=False)
     if not len(old.gram32):
         return prepared
-    new = _unit(prepared.rows, prepared.scale, change.added)
-    parts = [new @ _unit(prepared.rows, prepared.scale, part).T for part in _blocks(len(atoms))]
-    return replace(prepared, gram32=change.carry_square(old.gram32, np.hstack(parts).astype(np.float32)))
+    new = prepared.unit(change.added)
+    products = np.hstack([new @ prepared.unit(part).T for part in _blocks(len(atoms))])
+    return replace(prepared, gram32=change.carry_square(old.gram32, products.astype(np.float32)))

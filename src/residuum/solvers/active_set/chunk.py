@@ -14,9 +14,22 @@ from residuum.dictionary import FloatArray
 
 from . import rounds
 from .atoms import PreparedAtoms, prepare_atoms
-from .careful import finish_carefully
+from .careful import Support, solve_carefully
 from .kernels import Rows, Scratch, make_scratch
-from .rounds import DONE, GROW, ONE_ROUND, RUNNING, STATE, STUCK, TO_THE_END, WARM, Atoms, Limits, Queries
+from .rounds import (
+    CERTIFY,
+    DONE,
+    GROW,
+    ONE_ROUND,
+    RUNNING,
+    STATE,
+    STUCK,
+    TO_THE_END,
+    WARM,
+    Atoms,
+    Limits,
+    Queries,
+)
 
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 
@@ -151,7 +164,7 @@ class Chunk:
             queries.atom[i, :count] = index[keep]
             queries.value[i, :count] = value[keep]
         warm = np.flatnonzero(size)
-        self.run(WARM, warm, np.zeros((len(warm), self.prepared.n_atoms), np.float32))
+        self.run(WARM, warm, self.no_prices(len(warm)))
         size[self.state["status"] == STUCK] = 0
         self.state["objective"][size == 0] = 0.0
         self.state["status"] = RUNNING
@@ -164,13 +177,35 @@ class Chunk:
         else:
             while len(rows := np.flatnonzero(status == RUNNING)):
                 self.run(ONE_ROUND, rows, self.price(self.queries.residual[rows]))
-        for i in np.flatnonzero(status != DONE):
-            stuck = status[i] == STUCK
-            steps = 3 * self.prepared.n_atoms + 30 if stuck else 0
-            while not finish_carefully(*self.task, i, steps):
-                self.grow()
-            if stuck and violation[i] <= self.limits.tol:
-                status[i] = DONE
+        left, stuck = np.flatnonzero(status != DONE), np.flatnonzero(status == STUCK)
+        for i in stuck:
+            self.finish(int(i))
+        self.run(CERTIFY, left, self.no_prices(len(left)))
+        status[stuck[violation[stuck] <= self.limits.tol]] = DONE
+
+    def finish(self, i: int) -> None:
+        """Solve carefully a query that the kernels could not."""
+        queries, size = self.queries, self.state["size"][i]
+        atom, value = queries.atom[i, :size].astype(np.int64), queries.value[i, :size]
+        support = solve_carefully(
+            self.prepared,
+            self.atoms,
+            queries.y[i],
+            self.state["shift"][i],
+            support=Support(atom, value.copy(), np.where(value < 0, -1.0, 1.0)),
+            signed=self.limits.signed,
+            least=max(self.limits.entry, 2e-15 * (1.0 + float(np.abs(value).sum()))),
+        )
+        order, count = np.argsort(support.atom), len(support.atom)
+        if count > queries.atom.shape[1]:
+            self.grow(count)
+        self.queries.atom[i, :count] = support.atom[order]
+        self.queries.value[i, :count] = support.code[order]
+        self.state["size"][i] = count
+
+    def no_prices(self, n: int) -> FloatArray:
+        """Zeros, for what needs no prices."""
+        return np.zeros((n, self.prepared.n_atoms), np.float32)
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""

@@ -34,8 +34,8 @@ from .single import pivot_singly
 
 # What has become of a query.
 DONE, RUNNING, GROW, STUCK, EXHAUSTED = range(5)
-# What `run` does with it: put a warm start in order, go on to the optimum, or one round.
-WARM, TO_THE_END, ONE_ROUND = range(3)
+# What `run` does with it: put a warm start in order, go on to the optimum, do one round, or certify it as it is.
+WARM, TO_THE_END, ONE_ROUND, CERTIFY = range(4)
 
 EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
 TYPICAL = 4.0e-8  # times sqrt(n_features): the rounding error to expect of a float32 price, below its bound
@@ -211,7 +211,7 @@ def _list_above(v, cut, limit, found):
 
 
 @njit(**INNER)
-def candidates(task, prices, threshold, limit):
+def _candidates(task, prices, threshold, limit):
     """Atoms outside the support whose price exceeds the shift by more than the threshold; their number.
 
     They are listed in ``found``, ascending; if more than ``limit`` do, only about so many, the best.
@@ -245,7 +245,7 @@ def _set_member(task, a, j, code, new):
 
 
 @njit(**INNER)
-def load_support(task):
+def _load_support(task):
     """Put the stored support into the scratch, as working set and as passive set."""
     query = task.query
     for a in range(query.state[0].size):
@@ -262,7 +262,7 @@ def _polish(task):
     """
     query, x, work = task.query, task.atoms.x, task.work
     y, value, m, fine = query.y, query.value, query.state[0].size, query.state[0].fine
-    load_support(task)
+    _load_support(task)
     if fine:
         gram_from_features(work, m, x, y)
     if factor(work, m, m, np.int64(0), task.atoms.gram32, FINE if fine else COARSE) < m:
@@ -321,14 +321,14 @@ def _duality_gap(task, excess, penalty):
 
 
 @njit(**INNER)
-def certify(task, prices, slack, on_support):
+def _certify(task, prices, slack, on_support):
     """Price in float64 the atoms that float32 cannot clear; store violation and gap.
 
     Returns the number of atoms that violate optimality; they are left in ``found``.
     """
     state, atoms, found, r = task.query.state[0], task.atoms, task.work.found, task.work.r
     excess, penalty, count = 0.0, 0.0, 0
-    for a in range(candidates(task, prices, -slack, prices.p.shape[0])):
+    for a in range(_candidates(task, prices, -slack, prices.p.shape[0])):
         j = found[a]
         s = correlation(atoms.x, j, r)
         over = (abs(s) if task.limits.signed else s) - state.shift * atoms.weight[j]
@@ -356,7 +356,7 @@ def _conclude(task, prices):
     state, n_new = task.query.state[0], 0
     worst, moved = _polish(task)
     if worst < UNKNOWN:
-        n_new = certify(task, prices, prices.bound + 1.05 * moved / prices.unit, worst)
+        n_new = _certify(task, prices, prices.bound + 1.05 * moved / prices.unit, worst)
         optimal = state.violation <= task.limits.tol
         if n_new == 0 and (optimal or state.fine):
             state.status = DONE if optimal else STUCK
@@ -473,7 +473,7 @@ def _choose(task, prices):
     state, limits = task.query.state[0], task.limits
     if prices.unit > prices.entry and not state.settle:
         limit = max(limits.more if state.size > 0 else limits.first, state.size // 2)
-        n_new = candidates(task, prices, prices.likely, limit)
+        n_new = _candidates(task, prices, prices.likely, limit)
         if n_new > 0:
             return n_new, limits.sweeps
     return _conclude(task, prices), 0
@@ -522,8 +522,19 @@ def _round(task, mode, given):
         state.n_iter -= 1
 
 
+@njit(**STEP)
+def _certify_as_it_is(task, given):
+    """Violation and gap of a stored code, without refining it."""
+    work, x, m = task.work, task.atoms.x, task.query.state[0].size
+    _load_support(task)
+    passive_residual(work, m, x, task.query.y, work.r)
+    worst = passive_gradient(work, m, x)
+    everything = 1e30  # no price clears an atom
+    _certify(task, Prices(given, 1.0, 0.0, 0.0, 0.0, task.limits.entry), everything, worst)
+
+
 @njit(**INNER)
-def make_task(atoms, queries, work, limits, i):
+def _make_task(atoms, queries, work, limits, i):
     """All that the steps of query i need."""
     arrays = (queries.y[i], queries.residual[i], queries.atom[i], queries.value[i])
     return Task(atoms, Query(*arrays, queries.state[i : i + 1]), work, limits)
@@ -531,21 +542,23 @@ def make_task(atoms, queries, work, limits, i):
 
 @njit(**OPTIONS)
 def run(atoms, queries, work, limits, mode, rows, prices):
-    """Advance the listed queries: WARM, TO_THE_END (prices are X'y) or ONE_ROUND (prices are X'r / ||r||).
+    """Advance the listed queries: TO_THE_END (prices are X'y), ONE_ROUND (X'r / ||r||), WARM or CERTIFY (zero).
 
     A query that needs more room than there is has the status GROW afterwards.
     """
     for k in range(rows.shape[0]):
-        task = make_task(atoms, queries, work, limits, rows[k])
+        task = _make_task(atoms, queries, work, limits, rows[k])
         query, state = task.query, task.query.state[0]
         state.status, state.settle, state.fine = RUNNING, False, mode != TO_THE_END
         while state.status == RUNNING:
             if state.size > work.member.shape[0]:
                 state.status = GROW
+            elif mode == CERTIFY:
+                _certify_as_it_is(task, prices[k])
             else:
                 _round(task, mode, prices[k])
             if mode != TO_THE_END and not state.settle:
                 break
         if mode != TO_THE_END and state.status == RUNNING:
-            load_support(task)
+            _load_support(task)
             passive_residual(work, state.size, atoms.x, query.y, query.residual)
