@@ -14,22 +14,22 @@ and with the residual r = y - Xc atom j is optimal when
 
 Each query goes through rounds until no atom can lower its objective (`rounds`):
 
-1.  Price all atoms, that is compute x_j'r, in float32: as X'y - Gc where the Gram matrix G of the atoms was
-    built, else by one product of all residuals with the atoms.
+1.  Price all atoms, that is compute x_j'r, in float32 (`pricing`): as X'y - Gc where the Gram matrix G of
+    the atoms was built, else by one product of all residuals with the atoms.
 2.  Choose the atoms whose price exceeds its shift most. With the support they are the working set.
 3.  Solve the problem on the working set exactly (`kernels`). Coordinate descent guesses the support. Block
-    principal pivoting confirms it: with a Cholesky factor it finds the minimiser on the passive set, the atoms
-    whose codes are free; all atoms of wrong sign leave it, all that violate optimality join it. Blocks can
-    cycle. Then single pivots take over, whose objective falls at every step (`single`).
-4.  When no price is above what float32 can tell, refine the code in float64 and certify it: an atom is cleared
-    by its float32 price only when that lies below the bound of its rounding error, and every other atom is
-    priced again in float64. If one of them violates optimality, it joins the working set; else the query is
-    done, with its largest violation and its duality gap.
+    principal pivoting confirms it: with a Cholesky factor it finds the minimiser on the passive set, the
+    atoms whose codes are free; all atoms of wrong sign leave it, all that violate optimality join it. Blocks
+    can cycle. Then single pivots take over, whose objective falls at every step (`single`).
+4.  When no price is above what float32 can tell, refine the code in float64 and certify it: an atom is
+    cleared by its float32 price only when that lies below the bound of its rounding error, and every other
+    atom is priced again in float64. If one of them violates optimality, it joins the working set; else the
+    query is done, with its largest violation and its duality gap.
 
-A query begins coarse, with its working sets solved by the float32 Gram matrix, and goes on fine, in float64, when
-it has been refined once, when it is stuck, or after many rounds. Fine working sets must lower the objective. A
-query that even so gets no further has a support too ill-conditioned for a Gram matrix: it is finished by
-Lawson and Hanson's method on an orthogonal factor (`careful`).
+A query begins coarse: its working sets are solved with the float32 Gram matrix. It goes on fine, in float64,
+when its refined code was not yet optimal, when it is stuck, or after many rounds; then a working set must
+lower the objective. A query that even so gets no further has a support too ill-conditioned for a Gram matrix:
+it is finished by Lawson and Hanson's method on an orthogonal factor (`careful`).
 
 Codes that are not unique: of atoms that are equal up to a positive factor (up to sign when signed) only one
 may carry weight when l2 = 0: with l1 = 0 the first, with l1 > 0 the one of largest norm. An atom in the span

@@ -49,7 +49,7 @@ class UnitAtoms:
 
 @dataclass(frozen=True)
 class PreparedAtoms(UnitAtoms):
-    """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for any number of solves."""
+    """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for many solves."""
 
     rows32: FloatArray  # the rows in float32
     norms: FloatArray  # (n_atoms,): of the atoms as given; 0 for a zero atom
@@ -76,7 +76,7 @@ def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, FloatArray]:
     """Unit atoms and the norms of the atoms as given."""
     kind = np.float32 if atoms.dtype == np.float32 else np.float64
     rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
-    norms = np.empty(len(rows))
+    norms: FloatArray = np.empty(len(rows))
     for part in _blocks(len(rows)):
         block = rows[part].astype(np.float64, copy=False)
         with np.errstate(over="ignore"):
@@ -98,7 +98,7 @@ def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
     atoms are sorted by it, and neighbours whose products nearly agree are compared entry by entry.
     """
     probe = np.random.default_rng(0).standard_normal(atoms.rows.shape[1])
-    key = atoms.products(probe / np.linalg.norm(probe))
+    key = atoms.products(probe / float(np.linalg.norm(probe)))
     if signed:
         key = np.abs(key)
     order = np.argsort(key, kind="stable")
@@ -164,8 +164,8 @@ def prepare_atoms(
     Parameters
     ----------
     atoms : ndarray of shape (n_atoms, n_features)
-        Finite, float32 or float64. It is kept, not copied, if it is in C order and its norms are moderate, and
-        must not be changed afterwards. Read-only memory maps are read where they are.
+        Finite, float32 or float64. An array in C order with norms that are not extreme is kept and not
+        copied, so it must not be changed afterwards; a read-only memory map is read where it is.
     gram : ndarray of shape (n_atoms, n_atoms), optional
         ``atoms @ atoms.T`` if it is at hand.
     build_gram : bool

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from residuum.dictionary import FloatArray
 
 from .atoms import IntArray, PreparedAtoms
-from .rounds import Atoms
+from .tables import Atoms
 
 DEPENDENT = 2e-14  # distance from the span, atoms being of unit norm
 
@@ -28,7 +28,7 @@ class Support(NamedTuple):
 
     def without(self, place: int) -> Support:
         """The others."""
-        return Support(*(np.delete(array, place) for array in self))
+        return Support(*(np.delete(array, place) for array in self))  # type: ignore[arg-type]
 
     def joined_by(self, atom: int, sign: float) -> Support:
         """These and one more, whose code is zero."""
@@ -36,7 +36,7 @@ class Support(NamedTuple):
 
 
 def _to_the_border(support: Support, direction: FloatArray, most: float) -> tuple[Support, int]:
-    """Move the codes by at most ``most`` times a direction, until one would change its sign: its place or -1."""
+    """Move the codes at most ``most`` times along a direction, until one reaches zero: its place, or -1."""
     towards_zero = direction * support.sign < 0
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(towards_zero, np.abs(support.code / direction), np.inf)
@@ -81,7 +81,7 @@ def solve_carefully(
     signed: bool,
     least: float,
 ) -> Support:
-    """Optimise one query of unit norm from a support with feasible codes, to violations of at most ``least``."""
+    """Optimise one query of unit norm from a support with feasible codes, until no violation exceeds `least`."""
     entered = -1
     closed = atoms.barred > 0
     for _ in range(3 * prepared.n_atoms + 30):

@@ -15,8 +15,7 @@ from residuum.dictionary import FloatArray
 from . import rounds
 from .atoms import PreparedAtoms, prepare_atoms
 from .careful import Support, solve_carefully
-from .kernels import Rows, Scratch, make_scratch
-from .rounds import (
+from .tables import (
     CERTIFY,
     DONE,
     GROW,
@@ -29,6 +28,9 @@ from .rounds import (
     Atoms,
     Limits,
     Queries,
+    Rows,
+    Scratch,
+    make_scratch,
 )
 
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike

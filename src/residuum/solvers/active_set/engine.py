@@ -1,4 +1,4 @@
-"""The exact engine for many queries: they are scaled, solved in chunks by several threads, and scaled back."""
+"""The exact engine for many queries: scaled to unit norm, solved in chunks by several threads, scaled back."""
 
 from __future__ import annotations
 

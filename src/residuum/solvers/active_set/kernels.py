@@ -8,90 +8,14 @@ arrays is copied, and every array in it counted, at each call.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
 
-# "ninf" is left out: infinite penalties exclude atoms, so infinities must keep their meaning.
-OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
-    "error_model": "numpy",
-}
-# Functions that only compiled code calls need no wrapper for Python, which is slow to compile.
-INNER: dict[str, Any] = {**OPTIONS, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# The steps of a round are called from one place only. Compiled each by itself, what they call would be
-# optimised again at every level.
-STEP: dict[str, Any] = {**INNER, "inline": "always"}
+from .tables import INNER, OPTIONS
 
 FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
 COARSE = 1e-5  # the same with a Gram matrix in float32
 MOST_BLOCKS = 12  # exchanges of blocks of atoms before single pivots are tried
-
-
-class Rows(NamedTuple):
-    """The atoms in unit norm: atom j is ``scale[j]`` times row j of the array that is not empty.
-
-    There are two arrays because float32 rows are read without a copy in float64, and one function that reads
-    either compiles faster than everything compiled for each.
-    """
-
-    double: np.ndarray  # (n_atoms, n_features) or (0, n_features) float64
-    single: np.ndarray  # (n_atoms, n_features) or (0, n_features) float32
-    scale: np.ndarray  # (n_atoms,) float64
-
-
-# What is kept of one member of the working set.
-MEMBER = np.dtype(
-    [
-        ("new", np.bool_),  # whether it is about to join the support
-        ("inside", np.bool_),  # whether it is in the passive set
-        ("have", np.bool_),  # whether its row of ``gram`` is filled, as it is when it is first used
-        ("code", np.float64),
-        ("b", np.float64),  # x_j'y
-        ("sign", np.float64),  # +1 or -1
-        ("shift", np.float64),
-        ("ridge", np.float64),
-    ],
-    align=True,
-)
-
-
-class Scratch(NamedTuple):
-    """Memory of one thread for the working set of one query."""
-
-    atom: np.ndarray  # (size,) int32: positions in the dictionary of the members
-    member: np.ndarray  # (size,) of MEMBER
-    g: np.ndarray  # (size,): x_j'r - ridge_j c_j of each member
-    gram: np.ndarray  # (size, size) Gram matrix of the working set
-    pos: np.ndarray  # (size,) int32: places of the passive members in the working set
-    z: np.ndarray  # (size,): minimiser of the passive set
-    t: np.ndarray  # (size,): gradient at z, or a direction
-    chol: np.ndarray  # (size, size): Cholesky factor of the passive set, with reciprocals on the diagonal
-    found: np.ndarray  # (n_atoms,) int32: atoms that were chosen
-    price: np.ndarray  # (n_atoms,) float32: x_j'r
-    excess: np.ndarray  # (n_atoms,) float32: by how much a price exceeds what is allowed
-    r: np.ndarray  # (n_features,): residual
-
-
-def make_scratch(size: int, n_atoms: int, n_features: int) -> Scratch:
-    """Allocate the memory of one thread for working sets of ``size`` atoms."""
-    return Scratch(
-        atom=np.zeros(size, np.int32),
-        member=np.zeros(size, MEMBER),
-        g=np.zeros(size),
-        gram=np.empty((size, size)),
-        pos=np.zeros(size, np.int32),
-        z=np.zeros(size),
-        t=np.zeros(size),
-        chol=np.empty((size, size)),
-        found=np.empty(n_atoms, np.int32),
-        price=np.empty(n_atoms, np.float32),
-        excess=np.empty(n_atoms, np.float32),
-        r=np.empty(n_features),
-    )
 
 
 @njit(**OPTIONS)

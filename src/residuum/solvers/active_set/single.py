@@ -1,7 +1,7 @@
 """Single pivots on a working set (Lawson and Hanson), for the sets on which blocks of pivots cycle.
 
-One atom at a time enters the passive set. Where the minimiser of the passive set leaves the feasible codes, the
-code moves towards it until an entry reaches zero, and that atom leaves. The objective never rises.
+One atom at a time enters the passive set. Where the minimiser of the passive set is not feasible, the code
+moves towards it until an entry reaches zero, and that atom leaves. The objective never rises.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernels import FINE, INNER, factor, free_the_support, list_passive, minimise_passive, solve_upper
+from .kernels import FINE, factor, free_the_support, list_passive, minimise_passive, solve_upper
+from .tables import INNER
 
 TOLERANCE = 1e-15  # violation at which an atom of the working set does not enter
 
