@@ -97,8 +97,8 @@ def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
     The product with a random direction is the same for equal atoms but for rounding, and hardly for others:
     atoms are sorted by it, and neighbours whose products nearly agree are compared entry by entry.
     """
-    probe = np.random.default_rng(0).standard_normal(atoms.rows.shape[1])
-    key = atoms.products(probe / float(np.linalg.norm(probe)))
+    probe = np.random.default_rng(0).standard_normal((atoms.rows.shape[1],))
+    key = atoms.products(probe / np.sqrt(probe @ probe))
     if signed:
         key = np.abs(key)
     order = np.argsort(key, kind="stable")

@@ -81,7 +81,7 @@ def solve_carefully(
     signed: bool,
     least: float,
 ) -> Support:
-    """Optimise one query of unit norm from a support with feasible codes, until no violation exceeds `least`."""
+    """Optimise one query of unit norm from a feasible code, until no violation is larger than `least`."""
     entered = -1
     closed = atoms.barred > 0
     for _ in range(3 * prepared.n_atoms + 30):

@@ -24,7 +24,6 @@ from .tables import (
     STATE,
     STUCK,
     TO_THE_END,
-    WARM,
     Atoms,
     Limits,
     Queries,
@@ -102,20 +101,20 @@ class Chunk:
     def __init__(
         self, prepared: PreparedAtoms, atoms: Atoms, unit: FloatArray, shifts: FloatArray, limits: Limits
     ) -> None:
-        n, (n_atoms, n_features) = len(unit), prepared.rows.shape
+        n = len(unit)
         self.prepared, self.atoms, self.limits = prepared, atoms, limits
-        capacity = min(n_atoms, 128)
+        self.room = min(prepared.n_atoms, 256)  # for supports and working sets
         self.queries = Queries(
             y=unit,
             residual=unit.copy(),
-            atom=np.zeros((n, capacity), np.int32),
-            value=np.zeros((n, capacity)),
+            atom=np.zeros((n, self.room), np.int32),
+            value=np.zeros((n, self.room)),
             state=np.zeros(n, STATE),
         )
         self.state = self.queries.state
         self.state["shift"], self.state["status"] = shifts, RUNNING
         self.state["violation"] = self.state["gap"] = np.inf
-        self.work = make_scratch(min(2 * n_atoms, 256), n_atoms, n_features)
+        self.work = make_scratch(self.room, *prepared.rows.shape)
 
     @property
     def task(self) -> tuple[Atoms, Queries, Scratch, Limits]:
@@ -127,17 +126,13 @@ class Chunk:
         """Which queries have reached their optimum."""
         return self.state["status"] == DONE
 
-    def grow(self, at_least: int = 0) -> None:
-        """Double the room for supports and working sets."""
-        n_atoms, n_features = self.prepared.rows.shape
-        supports = {}
-        for name in ("atom", "value"):
-            old = getattr(self.queries, name)
-            supports[name] = np.zeros((len(old), min(n_atoms, max(2 * old.shape[1], at_least))), old.dtype)
-            supports[name][:, : old.shape[1]] = old
-        self.queries = self.queries._replace(**supports)
-        size = min(n_atoms, max(2 * len(self.work.member), at_least))
-        self.work = make_scratch(size, n_atoms, n_features)
+    def grow(self, least: int = 0) -> None:
+        """Double the room for supports and working sets, or more to have room for ``least`` atoms."""
+        more = min(self.prepared.n_atoms, max(2 * self.room, least)) - self.room
+        wider = {name: np.pad(getattr(self.queries, name), ((0, 0), (0, more))) for name in ("atom", "value")}
+        self.queries = self.queries._replace(**wider)
+        self.room += more
+        self.work = make_scratch(self.room, *self.prepared.rows.shape)
 
     def run(self, mode: int, rows: Any, prices: FloatArray) -> None:
         """Run the kernel over rows, again with more room for those that ask for it."""
@@ -151,25 +146,21 @@ class Chunk:
 
     def load(self, x0: sp.csr_array, scale: FloatArray) -> None:
         """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
-        x0.sort_indices()
-        most = int(np.diff(x0.indptr).max(initial=0))
-        if most > self.queries.atom.shape[1]:
+        x0.sum_duplicates()
+        if (most := int(np.diff(x0.indptr).max(initial=0))) > self.room:
             self.grow(most)
-        queries, size = self.queries, self.state["size"]
-        for i in range(len(scale)):
-            span = slice(x0.indptr[i], x0.indptr[i + 1])
-            index = x0.indices[span]
-            value = x0.data[span] * scale[i] * self.prepared.norms[index]
+        queries = self.queries
+        for i, (start, stop) in enumerate(zip(x0.indptr[:-1], x0.indptr[1:], strict=True)):
+            index = x0.indices[start:stop]
+            value = x0.data[start:stop] * scale[i] * self.prepared.norms[index]
             allowed = (value != 0) if self.limits.signed else (value > 0)
-            keep = np.isfinite(value) & (self.atoms.barred[index] == 0) & allowed
-            size[i] = count = int(keep.sum())
-            queries.atom[i, :count] = index[keep]
-            queries.value[i, :count] = value[keep]
-        warm = np.flatnonzero(size)
-        self.run(WARM, warm, self.no_prices(len(warm)))
-        size[self.state["status"] == STUCK] = 0
-        self.state["objective"][size == 0] = 0.0
-        self.state["status"] = RUNNING
+            # Codes far beyond the norm of the query help nobody and overflow in float32.
+            keep = allowed & (np.abs(value) < 1e6) & (self.atoms.barred[index] == 0)
+            count = int(keep.sum())
+            queries.atom[i, :count], queries.value[i, :count] = index[keep], value[keep]
+            queries.residual[i] -= value[keep] @ self.prepared.unit(index[keep])
+            self.state["size"][i] = count
+            self.state["objective"][i] = rounds.UNKNOWN if count else 0.0
 
     def solve(self) -> None:
         """Run every query to its end."""
@@ -182,7 +173,7 @@ class Chunk:
         left, stuck = np.flatnonzero(status != DONE), np.flatnonzero(status == STUCK)
         for i in stuck:
             self.finish(int(i))
-        self.run(CERTIFY, left, self.no_prices(len(left)))
+        self.run(CERTIFY, left, np.zeros((len(left), self.prepared.n_atoms), np.float32))
         status[stuck[violation[stuck] <= self.limits.tol]] = DONE
 
     def finish(self, i: int) -> None:
@@ -199,15 +190,11 @@ class Chunk:
             least=max(self.limits.entry, 2e-15 * (1.0 + float(np.abs(value).sum()))),
         )
         order, count = np.argsort(support.atom), len(support.atom)
-        if count > queries.atom.shape[1]:
+        if count > self.room:
             self.grow(count)
         self.queries.atom[i, :count] = support.atom[order]
         self.queries.value[i, :count] = support.code[order]
         self.state["size"][i] = count
-
-    def no_prices(self, n: int) -> FloatArray:
-        """Zeros, for what needs no prices."""
-        return np.zeros((n, self.prepared.n_atoms), np.float32)
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""

@@ -1,4 +1,4 @@
-"""The exact engine for many queries: scaled to unit norm, solved in chunks by several threads, scaled back."""
+"""The exact engine for many queries: scaled to unit norm, solved in chunks by some threads, scaled back."""
 
 from __future__ import annotations
 

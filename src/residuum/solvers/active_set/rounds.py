@@ -34,7 +34,6 @@ from .tables import (
     STEP,
     STUCK,
     TO_THE_END,
-    WARM,
     Prices,
     Queries,
     Task,
@@ -108,9 +107,9 @@ def _conclude(task, prices):
     if worst < UNKNOWN:
         n_new = certify(task, prices, prices.bound + 1.05 * moved / prices.unit, worst)
         optimal = state.violation <= task.limits.tol
-        if n_new == 0 and (optimal or state.fine):
-            state.status = DONE if optimal else STUCK
-    elif state.fine and state.objective < UNKNOWN:
+        if n_new == 0 and optimal:
+            state.status = DONE
+    if state.status == RUNNING and n_new == 0 and state.fine and state.objective < UNKNOWN:
         state.status = STUCK
     if state.status == RUNNING and not state.fine:
         _go_fine(state)
@@ -244,21 +243,14 @@ def _after_failure(task, sweeps):
 
 @njit(**STEP)
 def _round(task, mode, given):
-    """Price all atoms, then improve the code with the best of them or conclude that there is none.
-
-    For a warm start there are no new atoms: its code is made optimal on its own support.
-    """
+    """Price all atoms, then improve the code with the best of them or conclude that there is none."""
     state = task.query.state[0]
     if state.n_iter == COARSE_ROUNDS and not state.fine:
         _go_fine(state)
         state.settle = True
     prices = compute_prices(task, mode, given)
-    n_new, sweeps = 0, 0
-    if mode == WARM:
-        state.objective = UNKNOWN
-    else:
-        state.n_iter += 1
-        n_new, sweeps = _choose(task, prices)
+    state.n_iter += 1
+    n_new, sweeps = _choose(task, prices)
     if state.status == RUNNING and state.n_iter > task.limits.max_iter:
         state.status = EXHAUSTED
     if state.status != RUNNING:
@@ -266,9 +258,9 @@ def _round(task, mode, given):
     _improve(task, prices, given, n_new, sweeps)
     if state.status == RUNNING:
         state.settle = False
-    elif state.status == STUCK and mode != WARM:
+    elif state.status == STUCK:
         _after_failure(task, sweeps)
-    elif state.status == GROW and mode != WARM:
+    elif state.status == GROW:
         state.n_iter -= 1
 
 
@@ -294,7 +286,7 @@ def _make_task(atoms, queries, work, limits, i):
 def run(atoms, queries, work, limits, mode, rows, prices):
     """Advance the listed queries in one of the modes, to which these prices belong.
 
-    TO_THE_END takes X'y, ONE_ROUND takes X'r / ||r||, WARM and CERTIFY need none and take zeros.
+    TO_THE_END takes X'y, ONE_ROUND takes X'r / ||r||, CERTIFY needs none and takes zeros.
     A query that needs more room than there is has the status GROW afterwards.
     """
     for k in range(rows.shape[0]):

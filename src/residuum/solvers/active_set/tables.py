@@ -21,8 +21,8 @@ STEP: dict[str, Any] = {**INNER, "inline": "always"}
 
 # What has become of a query.
 DONE, RUNNING, GROW, STUCK, EXHAUSTED = range(5)
-# What `run` does with it: put a warm start in order, go on to the optimum, do one round, certify it as it is.
-WARM, TO_THE_END, ONE_ROUND, CERTIFY = range(4)
+# What `run` does with it: go on to the optimum, do one round, or certify its code as it is.
+TO_THE_END, ONE_ROUND, CERTIFY = range(3)
 
 
 class Rows(NamedTuple):
