@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
+from residuum.dictionary import Dictionary
 from residuum.least_squares import lasso, nnls
-from residuum.solvers.active_set import prepare_atoms, solve_active_set
+from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -288,6 +291,23 @@ def test_first_of_many_duplicates():
     assert codes[:, :30].nnz == codes.nnz
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_groups_of_duplicates_vs_comparing_all_pairs(kind):
+    rng = np.random.default_rng(13)
+    distinct = unit(rng.standard_normal((40, 5))).astype(kind)
+    rows = (distinct * rng.choice([-1, 1], (40, 1)))[rng.integers(0, 40, 300)]
+    flips = rng.choice([-1, 1], 300).astype(kind)
+    rows = rows * flips[:, None]
+    prepared = prepare_atoms(rows)
+    for signed in (False, True):
+        equal = (rows[:, None] == rows[None]).all(axis=2)
+        if signed:
+            equal |= (rows[:, None] == -rows[None]).all(axis=2)
+        shared = np.flatnonzero(equal.sum(axis=1) > 1)
+        assert (prepared.twins[signed][0] == shared).all()
+        assert (prepared.twins[signed][1] == equal.argmax(axis=1)[shared]).all()
+
+
 @pytest.mark.parametrize("with_gram", [True, False])
 @pytest.mark.parametrize("small", [1e-7, 1e-8, 1e-10, 1e-12])
 def test_violations_below_float32(small, with_gram):
@@ -319,6 +339,31 @@ def test_float32_input_is_certified_in_float64(mixture):
     assert np.abs((solution.codes - exact.codes).toarray()).max() <= 1e-12
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_unit_atoms_are_used_where_they_are(mixture, kind, tmp_path):
+    """The array of a dictionary is read and not copied, also when it is a read-only memory map."""
+    atoms, queries = (part.astype(kind) for part in mixture)
+    np.save(tmp_path / "atoms.npy", atoms)
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
+    for build_gram in (True, False):
+        prepared = prepare_atoms(mapped, build_gram=build_gram)
+        assert np.shares_memory(prepared.rows, mapped)
+        assert kind == np.float64 or np.shares_memory(prepared.rows32, mapped)
+        expected = solve_active_set(prepare_atoms(atoms.copy(), build_gram=build_gram), queries)
+        assert (solve_active_set(prepared, queries).codes != expected.codes).nnz == 0
+    with pytest.raises(ValueError, match="read-only"):
+        mapped[0] = 0
+
+
+def test_rows_of_extreme_norm_are_scaled_first(mixture):
+    atoms, queries = mixture
+    for scale in (1e-30, 1e30):
+        big = (scale * atoms).astype(np.float32)
+        prepared = prepare_atoms(big, build_gram=False)
+        assert prepared.rows.dtype == np.float64
+        assert solve_active_set(prepared, queries).converged.all()
+
+
 def test_gram_and_warm_start(mixture):
     atoms, queries = mixture
     atoms = 3 * atoms
@@ -334,6 +379,59 @@ def test_gram_and_warm_start(mixture):
         far = solve_active_set(prepared, queries, x0=wild)
         assert far.converged.all()
         assert np.abs((plain.codes - far.codes).toarray()).max() <= 1e-10
+        absurd = solve_active_set(prepared, queries, x0=np.where(wild > 0, 1e200, np.inf))
+        assert np.abs((plain.codes - absurd.codes).toarray()).max() <= 1e-10
+
+
+def follower(mixture, keep, **problem):
+    """A solver that followed a change in which only some atoms were there before, and a fresh one."""
+    after = Dictionary(mixture[0], np.array([0, 100, 300]), np.arange(300))
+    n_kept = keep.sum()
+    rows = np.vstack([mixture[0][keep], mixture[1][:1]])  # the last of them has gone since
+    before = Dictionary(rows, np.array([0, keep[:100].sum(), n_kept + 1]), np.arange(n_kept + 1))
+    origin = np.full(300, -1)
+    origin[keep] = np.arange(n_kept)
+    problem = CodingProblem(**{"neg_weight": np.inf, **problem})
+    old, new, fresh = ActiveSet(problem, before), ActiveSet(problem, after), ActiveSet(problem, after)
+    return old, new, fresh, Change(before, after, origin)
+
+
+@pytest.mark.parametrize("problem", [{}, {"l1": 0.02, "neg_weight": 0}, {"l2": 0.01}], ids=str)
+def test_following_a_change_vs_a_fresh_solver(mixture, problem, monkeypatch):
+    """Some atoms are new and one has gone: the Gram matrix is carried over and nothing else is different."""
+    keep = np.random.default_rng(0).random(300) < 0.9
+    old, new, fresh, change = follower(mixture, keep, **problem)
+    old.prepare()
+    with monkeypatch.context() as patch:
+        patch.setattr(atoms, "_build_gram", lambda _: pytest.fail("the Gram matrix was built anew"))
+        new.follow(old, change)
+        followed = new.solve(mixture[1])
+    expected = fresh.solve(mixture[1])
+    assert np.abs((followed.codes - expected.codes).toarray()).max() <= 1e-13
+    assert followed.converged.all()
+
+
+def test_following_a_solver_that_has_not_prepared(mixture):
+    old, new, fresh, change = follower(mixture, np.arange(300) % 7 > 0)
+    new.follow(old, change)
+    assert (new.solve(mixture[1]).codes != fresh.solve(mixture[1]).codes).nnz == 0
+
+
+@pytest.mark.parametrize("l1", [0.0, 1e-3])
+def test_supports_too_ill_conditioned_for_a_gram_matrix(l1, monkeypatch):
+    """Decaying exponentials, as in relaxometry: neighbours are nearly equal."""
+    rng = np.random.default_rng(0)
+    atoms = np.exp(-np.linspace(5, 500, 60) / np.geomspace(10, 2000, 400)[:, None])
+    queries = (rng.random((60, 400)) * (rng.random((60, 400)) < 0.03)) @ atoms
+    solve, calls = chunk.solve_carefully, []
+    monkeypatch.setattr(chunk, "solve_carefully", lambda *a, **k: calls.append(1) or solve(*a, **k))
+    solution = solve_active_set(atoms, queries, l1=l1, signed=l1 > 0)
+    assert calls
+    assert solution.converged.all()
+    if l1 == 0:
+        for query, code in zip(queries, solution.codes.toarray()):
+            norm = scipy.optimize.nnls(atoms.T, query, maxiter=10_000)[1]
+            assert objective(atoms, query, code) <= norm**2 + 1e-12 * (query @ query)
 
 
 def test_budget_exhausted(mixture):
@@ -412,10 +510,21 @@ def test_concurrent_calls():
     assert out.stdout.strip() == "done", out.stderr
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_compiling_is_announced_only_when_it_happens(cached, monkeypatch, capsys):
+    solve_active_set(np.ones((1, 1)), np.ones((1, 1)))  # from here on numba has stored the kernels
+    monkeypatch.setattr(chunk, "_compiled", False)
+    if not cached:
+        monkeypatch.setattr(chunk, "_is_cached", lambda: False)
+    capsys.readouterr()
+    solve_active_set(np.ones((1, 1)), np.ones((1, 1)))
+    assert ("compiling the exact engine" in capsys.readouterr().err) != cached
+
+
 def test_read_only_install_compiles(tmp_path):
     """A cache directory that cannot be written beside the code must not break the first use."""
     code = (
-        "import numpy as np; from residuum.solvers._active_set_kernels import dot; "
+        "import numpy as np; from residuum.solvers.active_set.kernels import dot; "
         "print(dot(np.ones(3), np.ones(3)))"
     )
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -22,7 +22,7 @@ __all__ = ["lasso", "nnls"]
 
 
 def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatArray:
-    """A finite real array of one of the given dimensions, float32 kept and everything else float64."""
+    """The value as a finite array of one of the given dimensions: float32 if it is, else float64."""
     if sp.issparse(value):
         raise TypeError(
             f"The '{name}' parameter of {owner} must be a dense array. "
@@ -50,7 +50,7 @@ def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatAr
 
 
 def _number(value: Any, name: str, owner: str, positive: bool = False) -> float:
-    """A finite number that is not negative, or is positive."""
+    """The value as a finite number that is not negative, or that is positive."""
     good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
     if not good or value < 0 or (positive and value == 0):
         kind = "a positive number" if positive else "a non-negative number"
@@ -72,7 +72,7 @@ def _start(x0: Any, owner: str, shape: tuple[int, int]) -> Any:
 
 
 def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **options: Any) -> Solution:
-    """Validate, solve, warn."""
+    """Check the arguments, solve, and warn of right-hand sides that did not converge."""
     A = _matrix(A, "A", owner, (2,))
     B = _matrix(B, "B", owner, (1, 2))
     n_features, n_atoms = A.shape

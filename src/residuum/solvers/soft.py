@@ -15,9 +15,9 @@ from residuum.solvers._change import Change
 from residuum.solvers._preparing import Preparing
 from residuum.solvers._room import checked_places, sorted_codes, spare
 from residuum.solvers._state import State, check_arrays
+from residuum.solvers.active_set import ActiveSet
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
-from residuum.solvers.exact import ActiveSet
 
 _CARRIED = ("basis", "atoms", "eigenvalues", "moved", "signs")
 

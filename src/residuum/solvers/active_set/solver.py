@@ -1,0 +1,73 @@
+"""``min_c ||y - Xc||^2 + l2*||c||^2 + l1*||c||_1``, c >= 0 or of any sign, solved exactly by working sets."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+from residuum.dictionary import Dictionary, FloatArray
+from residuum.problem import CodingProblem
+from residuum.solvers._change import Change
+from residuum.solvers.base import Solution
+
+from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
+from .engine import solve_active_set
+
+
+class ActiveSet:
+    """Non-negative least squares, lasso and elastic net with either, to a certificate.
+
+    Takes problems with shared = 1, classwise = 0 and neg_weight 0 (codes of any sign, l1 > 0) or inf
+    (non-negative codes).
+
+    Parameters
+    ----------
+    problem, dictionary
+        What is minimised, and over which atoms.
+    tol : float
+        Largest KKT violation of a query that counts as converged.
+    n_jobs : int or None
+        Threads; None follows joblib's configuration and the environment.
+    """
+
+    block_entries = 2**27  # codes are sparse, and the engine divides the queries itself
+    has_threads = True
+
+    def __init__(
+        self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
+    ) -> None:
+        nonnegative = math.isinf(problem.neg_weight)
+        if problem.shared != 1 or problem.classwise or not (nonnegative or problem.neg_weight == 0):
+            raise ValueError(
+                "The exact solver needs shared=1, classwise=0 and neg_weight 0 or inf. "
+                f"Got {problem} instead. Use the solver 'admm' or 'newton'."
+            )
+        self.problem, self.dictionary = problem, dictionary
+        self.tol, self.n_jobs = tol, n_jobs
+
+    @cached_property
+    def _prepared(self) -> PreparedAtoms:
+        return prepare_atoms(self.dictionary.atoms)
+
+    def prepare(self) -> None:
+        """Prepare what depends on the dictionary alone now, and not at the first query."""
+        _ = self._prepared
+
+    def follow(self, old: ActiveSet, change: Change) -> None:
+        """Take over what `old` had prepared for the dictionary before a change, if it had."""
+        if "_prepared" in old.__dict__:
+            self.__dict__["_prepared"] = prepare_changed_atoms(old._prepared, change)
+
+    def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
+        """Code every query, from the codes `start` if given; the certificate comes for free."""
+        return solve_active_set(
+            self._prepared,
+            queries,
+            l1=self.problem.l1,
+            l2=self.problem.l2,
+            signed=not math.isinf(self.problem.neg_weight),
+            x0=start,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+        )
