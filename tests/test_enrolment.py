@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.errors import UsageError
-from residuum.solvers import _change, _lifted, _newton_change
+from residuum.solvers import _change, _lifted
 from residuum.solvers._room import sorted_codes
 
 MODELS = {
@@ -87,7 +87,6 @@ def test_enrolling_and_forgetting_vs_a_fresh_fit(name, shape):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_many_single_steps_without_queries_between(name, monkeypatch):
-    monkeypatch.setattr(_newton_change, "MAX_MOVED", 40)
     X, y, Q = make((150, 25, 5))
     model = clone(MODELS[name]).fit(X[:120], y[:120])
     model.predict(Q)
@@ -157,7 +156,6 @@ def test_answers_do_not_depend_on_whether_the_atoms_were_looked_at(name):
 @pytest.mark.parametrize("name", ["CRC", "NSC", "ProCRC-plain", "NRC", "SoftNRC"])
 def test_factors_are_refreshed_after_many_changes(name, monkeypatch):
     monkeypatch.setattr("residuum.solvers._updated.MAX_CHANGES", 3)
-    monkeypatch.setattr(_newton_change, "MAX_MOVED", 3)
     X, y, Q = make((150, 25, 5))
     model = clone(MODELS[name]).fit(X[:120], y[:120])
     sizes = []
@@ -210,7 +208,6 @@ def test_a_single_class_that_weighs_the_whole_negatively():
 @pytest.mark.parametrize("name", ["CRC", "NSC", "ProCRC", "NRC-exact", "SoftNRC"])
 def test_a_fresh_factorisation_leaves_one_copy_of_the_atoms(name, monkeypatch):
     monkeypatch.setattr("residuum.solvers._updated.MAX_CHANGES", 2)
-    monkeypatch.setattr(_newton_change, "MAX_MOVED", 2)
     X, y, Q = make(SHAPES["tall"])
     model = clone(MODELS[name]).fit(X[:150], y[:150])
     for i in (150, 151, 152):

@@ -263,8 +263,10 @@ class RepresentationClassifier(ConfidenceMixin, Enrolment, ClassifierMixin, Base
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
         n_threads = 1 if self.solver_.has_threads else thread_count(None)
-        rows = max(MIN_ROWS, self.solver_.block_entries // self.dictionary_.n_atoms)
-        rows = max(MIN_ROWS, min(rows, -(-len(X) // n_threads)))
+        # A solver that divides the queries itself sees to the size of its products.
+        least = 1 if self.solver_.has_threads else MIN_ROWS
+        rows = max(least, self.solver_.block_entries // self.dictionary_.n_atoms)
+        rows = max(least, min(rows, -(-len(X) // n_threads)))
         results: dict[int, Any] = {}
         zeros: list[int] = []
 
