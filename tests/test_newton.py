@@ -224,6 +224,13 @@ def test_float32_stays_float32_and_is_certified():
     assert (np.linalg.norm(solution.codes - exact, axis=1) <= np.sqrt(solution.gap / 0.01) + 1e-5).all()
 
 
+def test_float32_reaches_its_tolerance_where_one_direction_dominates():
+    """As with very many unit atoms, whose mean gives X X' an eigenvalue of about their number."""
+    atoms, queries = mixture(300, 50, 40)
+    solution = solve((60 * atoms).astype(np.float32), queries.astype(np.float32))
+    assert solution.converged.all()
+
+
 def test_unreached_tolerance_is_reported_with_a_gap_that_holds():
     atoms, queries = mixture(300, 5, 40)
     solution = solve(atoms, queries, max_iter=1)

@@ -52,6 +52,7 @@ _CG_TOLS = 1e-5, 5e-3  # most and least precise solution of a Newton equation
 _CG_ROUNDS = 12  # queries that take more Newton steps get exact ones
 _MOST_CONDITION = 2e3  # of the Newton equation in the metric M, for conjugate gradients in float32
 _SINGLE_CONDITION = 1e6  # for a factorisation in float64 of atoms that were rounded to float32
+_SINGLE_SPREAD = 5e4  # of the eigenvalues of X X'/w, for products in float32
 _STAGE_RATIO, _STAGE_STEPS = 10.0, 2
 # Tolerances up to the first are polished until the estimated gap is at most the second times l2 or 1/l2.
 # Codes are then within about 1e-8 of the optimum, and do not depend on how the queries were divided.
@@ -90,6 +91,11 @@ class Prepared:
     def factors(self) -> bool:
         """Whether Newton equations are factored from the first step on."""
         return self.condition > _MOST_CONDITION
+
+    @property
+    def single_suffices(self) -> bool:
+        """Whether float32 products can bring the gap to 1e-6; X X'/w magnifies their rounding."""
+        return not self.factors and bool(self.eigenvalues.max(initial=0.0) <= _SINGLE_SPREAD * self.w)
 
     def stages(self, max_iter: int) -> list[Prepared]:
         """The problem of every Newton step, and after the last step: milder ones first where alpha is small.

@@ -77,7 +77,7 @@ class Newton:
         n_queries, n_atoms = len(queries), self.dictionary.n_atoms
         single = self.dictionary.dtype == queries.dtype == np.float32
         tol = max(self.tol, _SINGLE_TOL) if single else self.tol
-        if single and not prepared.factors:
+        if single and prepared.single_suffices:
             prepared = replace(prepared, precision=np.float32)
         codes = np.empty((n_queries, n_atoms), np.float32 if single else np.float64)
         n_iter = np.zeros(n_queries, np.int64)
