@@ -2,22 +2,24 @@
 
     python benchmarks/soft.py [--queries 2000] [--atoms 3000] [--features 500] [--jobs 2] [--repeat 3]
 
-Real digits are used when RESIDUUM_DATA names a folder with ``mnist500.npz`` (arrays A and Q, unit rows).
+Real digits are used when RESIDUUM_DATA names a folder with MNIST: 300 per class by uncentred PCA, or all of
+them when more atoms are asked for.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from residuum.solvers.newton import prepare_newton, solve_newton
+from residuum.dictionary import Dictionary
+from residuum.experiments.benchmark import mnist
+from residuum.problem import CodingProblem
+from residuum.solvers import Newton
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -25,12 +27,11 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def data_sets(n_atoms: int, n_queries: int, n_features: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    folder = os.environ.get("RESIDUUM_DATA")
-    if folder and (Path(folder) / "mnist500.npz").is_file():
-        with np.load(Path(folder) / "mnist500.npz") as stored:
-            yield "mnist", stored["A"][:n_atoms].astype(float), stored["Q"][:n_queries].astype(float)
+    digits = mnist(300 if n_atoms <= 3000 else None, n_queries, n_features)
+    if digits is None:
+        print("mnist skipped: RESIDUUM_DATA names no folder with it")
     else:
-        print("mnist skipped: RESIDUUM_DATA names no folder with mnist500.npz")
+        yield "mnist", digits[0][:n_atoms], digits[1]
     rng = np.random.default_rng(0)
     parts = rng.random((60, n_features)) * (rng.random((60, n_features)) < 0.2)
     rows = rng.gamma(0.3, size=(n_atoms + n_queries, 60)) @ parts
@@ -51,14 +52,13 @@ def fastest(call: Callable[[], object], repeat: int) -> float:
 
 def measure(name: str, atoms: np.ndarray, queries: np.ndarray, jobs: int, repeat: int) -> None:
     """Print a row per precision and tolerance; solver and GEMM alternate to meet the same load."""
-    start = time.perf_counter()
-    prepared = prepare_newton(atoms)
-    setup = time.perf_counter() - start
-    solve_newton(atoms, queries[:4], prepared=prepared)  # compiles on first use
+    classes = np.array([0, len(atoms)]), np.arange(len(atoms))
     for dtype, tol in [("float64", 1e-10), ("float64", 1e-6), ("float32", 1e-6)]:
-        call = partial(
-            solve_newton, atoms.astype(dtype), queries.astype(dtype), tol=tol, n_jobs=jobs, prepared=prepared
-        )
+        dictionary = Dictionary(atoms.astype(dtype), *classes)
+        solver = Newton(CodingProblem(l2=0.01, neg_weight=1.0), dictionary, tol=tol, n_jobs=jobs)
+        setup = fastest(solver.prepare, 1)
+        solver.solve(queries[:4].astype(dtype))  # compiles on first use
+        call = partial(solver.solve, queries.astype(dtype))
         gemm = seconds = np.inf
         for _ in range(repeat):
             with threadpool_limits(jobs):

@@ -15,13 +15,13 @@ import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from residuum.solvers._change import Change
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
 from residuum.dictionary import Dictionary
 from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
-from residuum.solvers._change import Change
 from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,13 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from residuum.solvers import _newton_block, newton
-from residuum.solvers.newton import prepare_newton, solve_newton
+from residuum.dictionary import Dictionary
+from residuum.problem import CodingProblem
+from residuum.solvers.closed_form import ClosedForm
+from residuum.solvers.newton import Newton, blocks, soft_solver, solver
 from residuum.system import threads as _threads
 from residuum.system.threads import single_threaded_blas
+
+
+def one_class(atoms):
+    return Dictionary(atoms, np.array([0, len(atoms)]), np.arange(len(atoms)))
+
+
+def newton(atoms, l2=0.01, neg_weight=1.0, **options):
+    return Newton(CodingProblem(l2=l2, neg_weight=neg_weight), one_class(atoms), **options)
+
+
+def solve(atoms, queries, **options):
+    return newton(atoms, **options).solve(queries)
 
 
 def objective(atoms, query, code, l2, neg_weight):
@@ -94,7 +107,7 @@ WEIGHTS = [(0.01, 1.0), (1.0, 0.5), (1e-3, 10.0), (1e3, 1.0)]
 @pytest.mark.parametrize(("l2", "neg_weight"), WEIGHTS)
 def test_newton_vs_oracles(kind, l2, neg_weight):
     atoms, queries = make(kind, np.random.default_rng(0))
-    solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight)
+    solution = solve(atoms, queries, l2=l2, neg_weight=neg_weight)
     assert solution.converged.all()
     for query, code, gap in zip(queries, solution.codes, solution.gap):
         value = objective(atoms, query, code, l2, neg_weight)
@@ -114,7 +127,7 @@ def test_newton_vs_oracles(kind, l2, neg_weight):
 def test_certificate_is_recomputed_from_the_code(kind, tol):
     atoms, queries = make(kind, np.random.default_rng(1))
     queries = 3.0 * queries
-    solution = solve_newton(atoms, queries, tol=tol)
+    solution = solve(atoms, queries, tol=tol)
     codes = solution.codes
     residuals = queries - codes @ atoms
     inner = residuals @ atoms.T
@@ -138,99 +151,172 @@ def mixture(n_atoms, n_queries, n_features, seed=0):
     return unit(rows[:n_atoms]), unit(rows[n_atoms:])
 
 
-@pytest.mark.parametrize("path", ["gram", "no gram", "faces", "careful"])
+@pytest.mark.parametrize("path", ["conjugate gradients", "factored", "factored after a while"])
 def test_codes_do_not_depend_on_batch_order_threads_or_path(path, monkeypatch):
     atoms, queries = mixture(300, 150, 40)
-    whole = solve_newton(atoms, queries, n_jobs=1)
-    if path == "no gram":
-        monkeypatch.setattr(newton, "_GRAM_ATOMS", 0)
-    if path == "faces":
-        monkeypatch.setattr(_newton_block, "_LOCAL_CAP", 5)
-    if path == "careful":
-        monkeypatch.setattr(_newton_block, "_MAX_ROUNDS", 0)
-    prepared = prepare_newton(atoms)
+    whole = solve(atoms, queries, n_jobs=1)
+    if path == "factored":
+        monkeypatch.setattr(blocks, "_MOST_CONDITION", 0.5)
+    if path == "factored after a while":
+        monkeypatch.setattr(blocks, "_CG_ROUNDS", 1)
     order = np.random.default_rng(0).permutation(len(queries))
-    shuffled = solve_newton(atoms, queries[order], n_jobs=2, prepared=prepared)
-    single = [
-        solve_newton(atoms, queries[i : i + 1], n_jobs=1, prepared=prepared).codes[0] for i in range(10)
-    ]
+    shuffled = solve(atoms, queries[order], n_jobs=2)
+    single = [solve(atoms, queries[i : i + 1], n_jobs=1).codes[0] for i in range(10)]
     assert whole.converged.all()
     assert shuffled.converged.all()
-    np.testing.assert_allclose(shuffled.codes, whole.codes[order], rtol=0, atol=1e-10)
-    np.testing.assert_allclose(single, whole.codes[:10], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(shuffled.codes, whole.codes[order], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(single, whole.codes[:10], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_codes_of_a_loose_tolerance_do_not_depend_on_the_batch(dtype, tol):
+    atoms, queries = (part.astype(dtype) for part in mixture(300, 150, 40))
+    model = newton(atoms, tol=tol)
+    whole, part = model.solve(queries), model.solve(queries[17:30])
+    np.testing.assert_allclose(part.codes, whole.codes[17:30], rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["wide", "tall", "centred"])
 def test_extreme_weights(kind):
     atoms, queries = make(kind, np.random.default_rng(2))
-    for l2 in (1e-6, 1e-3, 1e3):
+    for l2 in (1e-12, 1e-6, 1e-3, 1e3):
         for neg_weight in (1e-9, 1e-3, 1e6, 1e8):
-            solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight)
+            solution = solve(atoms, queries, l2=l2, neg_weight=neg_weight)
             assert solution.converged.all(), (l2, neg_weight)
 
 
 def test_limits_ridge_and_nonnegative():
     atoms, queries = make("wide", np.random.default_rng(3))
     ridge = np.linalg.solve(atoms @ atoms.T + 0.01 * np.eye(len(atoms)), atoms @ queries.T).T
-    np.testing.assert_allclose(solve_newton(atoms, queries, neg_weight=0).codes, ridge, atol=1e-11)
+    np.testing.assert_allclose(solve(atoms, queries, neg_weight=1e-12).codes, ridge, atol=1e-9)
     system = np.vstack([atoms.T, 0.1 * np.eye(len(atoms))])
     hard = [nnls(system, np.concatenate([q, np.zeros(len(atoms))]))[0] for q in queries]
-    np.testing.assert_allclose(solve_newton(atoms, queries, neg_weight=1e8).codes, hard, atol=1e-6)
+    np.testing.assert_allclose(solve(atoms, queries, neg_weight=1e8).codes, hard, atol=1e-6)
 
 
 def test_zero_query_and_empty_batch():
     atoms, queries = make("wide", np.random.default_rng(4))
     queries[1] = 0
-    solution = solve_newton(atoms, queries)
+    solution = solve(atoms, queries)
     assert not solution.codes[1].any()
     assert solution.gap[1] == solution.violation[1] == 0
     assert solution.converged.all()
-    assert solve_newton(atoms, queries[:0]).codes.shape == (0, len(atoms))
+    assert solve(atoms, queries[:0]).codes.shape == (0, len(atoms))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-100, 1e100, 1e300])
 def test_query_scale_carries_over(scale):
     atoms, queries = make("wide", np.random.default_rng(5))
-    plain = solve_newton(atoms, queries)
-    scaled = solve_newton(atoms, queries * scale)
+    plain = solve(atoms, queries)
+    scaled = solve(atoms, queries * scale)
     np.testing.assert_allclose(scaled.codes / scale, plain.codes, rtol=1e-9, atol=1e-11)
     assert scaled.converged.all()
 
 
 def test_float32_stays_float32_and_is_certified():
     atoms, queries = mixture(300, 50, 40)
-    solution = solve_newton(atoms.astype(np.float32), queries.astype(np.float32), tol=1e-6)
+    solution = solve(atoms.astype(np.float32), queries.astype(np.float32), tol=1e-6)
     assert solution.codes.dtype == np.float32
     assert solution.converged.all()
-    exact = solve_newton(atoms, queries).codes
+    exact = solve(atoms, queries).codes
     # The objective exceeds its minimum by at least l2 times the squared distance to the minimiser.
     assert (np.linalg.norm(solution.codes - exact, axis=1) <= np.sqrt(solution.gap / 0.01) + 1e-5).all()
 
 
-def test_unreached_tolerance_warns_and_is_reported(monkeypatch):
-    monkeypatch.setattr(_newton_block, "_MAX_ROUNDS", 0)
+def test_float32_reaches_its_tolerance_where_one_direction_dominates():
+    """As with very many unit atoms, whose mean gives X X' an eigenvalue of about their number."""
+    atoms, queries = mixture(300, 50, 40)
+    solution = solve((60 * atoms).astype(np.float32), queries.astype(np.float32))
+    assert solution.converged.all()
+
+
+def test_unreached_tolerance_is_reported_with_a_gap_that_holds():
     atoms, queries = mixture(300, 5, 40)
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        solution = solve_newton(atoms, queries, max_iter=1)
+    solution = solve(atoms, queries, max_iter=1)
     assert not solution.converged.any()
-    best = solve_newton(atoms, queries, max_iter=100)
+    assert (solution.n_iter == 1).all()
+    best = solve(atoms, queries)
     for query, code, gap, optimum in zip(queries, solution.codes, solution.gap, best.codes):
         excess = objective(atoms, query, code, 0.01, 1.0) - objective(atoms, query, optimum, 0.01, 1.0)
         assert 0 <= excess <= gap
 
 
-def test_prepared_for_other_weights_is_refused():
-    atoms, queries = make("wide", np.random.default_rng(6))
-    with pytest.raises(ValueError, match="prepare_newton"):
-        solve_newton(atoms, queries, l2=0.1, prepared=prepare_newton(atoms, 0.01, 1.0))
+@pytest.mark.parametrize("kind", ["centred", "wide"])
+@pytest.mark.parametrize("neg_weight", [1.0, 1e6])
+def test_many_atoms_few_features_and_a_tiny_ridge(kind, neg_weight):
+    rng = np.random.default_rng(0)
+    draw = rng.standard_normal if kind == "centred" else rng.random
+    atoms, queries = unit(draw((1200, 10))), unit(rng.standard_normal((20, 10)))
+    solution = solve(atoms, queries, l2=1e-4, neg_weight=neg_weight)
+    assert solution.converged.all()
+    assert solution.n_iter.max() <= 20
+    problem = CodingProblem(l2=1e-4, neg_weight=neg_weight)
+    assert (problem.gap(one_class(atoms), queries, solution.codes) <= 1e-10).all()
+
+
+def test_float64_queries_of_a_float32_dictionary_are_solved_in_float64():
+    atoms, queries = mixture(300, 20, 40)
+    atoms = atoms.astype(np.float32)
+    solution = solve(atoms, queries)
+    assert solution.codes.dtype == np.float64
+    assert solution.converged.all()
+    np.testing.assert_allclose(solution.codes, solve(atoms.astype(np.float64), queries).codes, atol=1e-8)
+
+
+def test_features_that_are_eigenvectors_already_give_the_same_codes():
+    atoms, queries = mixture(100, 10, 20)
+    rotated, turned = one_class(atoms).rotated(queries)
+    found = Newton(CodingProblem(l2=0.01, neg_weight=1.0), rotated).solve(turned)
+    np.testing.assert_allclose(found.codes, solve(atoms, queries).codes, rtol=0, atol=1e-8)
+
+
+def test_work_is_divided_so_that_memory_does_not_grow_with_the_queries(monkeypatch):
+    atoms, queries = mixture(300, 60, 40)
+    expected = solve(atoms, queries).codes
+    rows = []
+    original = blocks.solve_block
+
+    def counted(prepared, block, *rest):
+        rows.append(len(block))
+        return original(prepared, block, *rest)
+
+    monkeypatch.setattr(blocks, "solve_block", counted)
+    monkeypatch.setattr(solver, "_WORK_ENTRIES", 300 * 2 * 9)
+    codes = solve(atoms, queries, n_jobs=2).codes
+    assert max(rows) == 8
+    np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("l2", 0), ("l2", -1.0), ("l2", np.nan), ("neg_weight", -1), ("neg_weight", np.inf)]
+    "wrong",
+    [{"l2": 0.0}, {"l2": -1.0}, {"neg_weight": 0.0}, {"neg_weight": np.inf}, {"l1": 0.1}, {"shared": 0.5}],
+    ids=str,
 )
-def test_bad_weights_are_named(name, value):
-    with pytest.raises(ValueError, match=f"'{name}'.*Got"):
-        solve_newton(np.eye(3), np.eye(3), **{name: value})
+def test_problems_of_another_kind_are_refused(wrong):
+    problem = CodingProblem(**{"l2": 1.0, "neg_weight": 1.0, **wrong})
+    with pytest.raises(ValueError, match=r"Newton solver needs.*Got"):
+        Newton(problem, one_class(np.eye(3)))
+
+
+def test_soft_solver_takes_the_solver_of_each_end_of_the_continuum():
+    atoms, queries = make("wide", np.random.default_rng(3))
+    dictionary = one_class(atoms)
+    assert isinstance(soft_solver(CodingProblem(l2=0.1), dictionary), ClosedForm)
+    assert isinstance(soft_solver(CodingProblem(l2=0.1, neg_weight=1e6), dictionary), Newton)
+    hard = soft_solver(CodingProblem(l2=0.1, neg_weight=np.inf), dictionary).solve(queries)
+    system = np.vstack([atoms.T, np.sqrt(0.1) * np.eye(len(atoms))])
+    expected = [nnls(system, np.concatenate([q, np.zeros(len(atoms))]))[0] for q in queries]
+    np.testing.assert_allclose(hard.codes.toarray(), expected, atol=1e-8)
+
+
+def test_tol_is_the_gap_for_an_infinite_weight_too():
+    atoms, queries = make("wide", np.random.default_rng(3))
+    problem = CodingProblem(l2=0.1, neg_weight=np.inf)
+    reached = soft_solver(problem, one_class(atoms), tol=1e-10).solve(queries)
+    assert reached.converged.all()
+    asked_too_much = soft_solver(problem, one_class(atoms), tol=1e-300).solve(queries)
+    np.testing.assert_array_equal(asked_too_much.converged, asked_too_much.gap <= 1e-300)
 
 
 def blas_threads():
@@ -239,12 +325,12 @@ def blas_threads():
 
 def test_concurrent_calls_agree_and_restore_the_blas_limit():
     atoms, queries = mixture(200, 60, 30)
-    expected = solve_newton(atoms, queries, n_jobs=1).codes
+    expected = solve(atoms, queries, n_jobs=1).codes
     before = blas_threads()
     results = [None] * 4
 
     def call(k):
-        results[k] = solve_newton(atoms, queries, n_jobs=2).codes
+        results[k] = solve(atoms, queries, n_jobs=2).codes
 
     threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
     for thread in threads:
@@ -253,7 +339,7 @@ def test_concurrent_calls_agree_and_restore_the_blas_limit():
         thread.join()
     assert blas_threads() == before
     for codes in results:
-        np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-8)
 
 
 def test_blas_limit_lasts_until_the_last_user_leaves():
@@ -281,7 +367,7 @@ def test_blas_libraries_are_looked_for_again_after_an_import(monkeypatch):
     n_features=st.integers(1, 12),
     shift=st.sampled_from([0.0, 1.0]),
     l2=st.sampled_from([1e-6, 1e-4, 1e-2, 1.0, 1e3]),
-    neg_weight=st.sampled_from([0.0, 1e-6, 1e-2, 1.0, 1e3, 1e6]),
+    neg_weight=st.sampled_from([1e-9, 1e-6, 1e-2, 1.0, 1e3, 1e6]),
 )
 def test_properties(seed, n_atoms, n_features, shift, l2, neg_weight):
     rng = np.random.default_rng(seed)
@@ -290,9 +376,9 @@ def test_properties(seed, n_atoms, n_features, shift, l2, neg_weight):
     queries = rng.standard_normal((3, n_features)) + shift
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        solution = solve_newton(atoms, queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
+        solution = solve(atoms, queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
     order = rng.permutation(n_atoms)
-    permuted = solve_newton(atoms[order], queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
+    permuted = solve(atoms[order], queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
     np.testing.assert_allclose(permuted.codes, solution.codes[:, order], atol=1e-12 / l2, rtol=1e-7)
     for query, code in zip(queries, solution.codes):
         half = -atoms @ (query - atoms.T @ code) + l2 * code + neg_weight * np.minimum(code, 0)

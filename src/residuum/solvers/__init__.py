@@ -8,7 +8,7 @@ from residuum.solvers.active_set import ActiveSet
 from residuum.solvers.admm import ADMM, Trace
 from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
-from residuum.solvers.soft import Newton, soft_solver
+from residuum.solvers.newton import Newton, soft_solver
 
 SOLVERS = {"closed_form": ClosedForm, "admm": ADMM, "exact": ActiveSet, "newton": Newton}
 

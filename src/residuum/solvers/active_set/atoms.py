@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import FloatArray
-from residuum.solvers._change import Change
+from residuum.dictionary import Change, FloatArray
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram matrix that is built unasked
 BLOCK = 512  # rows that are converted to float64 at a time

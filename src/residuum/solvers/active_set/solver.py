@@ -6,9 +6,8 @@ import math
 from functools import cached_property
 from typing import Any
 
-from residuum.dictionary import Dictionary, FloatArray
+from residuum.dictionary import Change, Dictionary, FloatArray
 from residuum.problem import CodingProblem
-from residuum.solvers._change import Change
 from residuum.solvers.base import Solution
 
 from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
@@ -31,7 +30,6 @@ class ActiveSet:
         Threads; None follows joblib's configuration and the environment.
     """
 
-    block_entries = 2**27  # codes are sparse, and the engine divides the queries itself
     has_threads = True
 
     def __init__(
@@ -45,6 +43,11 @@ class ActiveSet:
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
+
+    @property
+    def entries_per_query(self) -> int:
+        """Little is held for a query: codes are sparse, and the engine divides the queries itself."""
+        return 1 + self.dictionary.n_atoms // 128
 
     @cached_property
     def _prepared(self) -> PreparedAtoms:
