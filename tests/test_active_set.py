@@ -15,7 +15,7 @@ import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from residuum.solvers._change import Change
+from residuum.dictionary import Change
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
@@ -393,7 +393,7 @@ def follower(mixture, keep, **problem):
     origin[keep] = np.arange(n_kept)
     problem = CodingProblem(**{"neg_weight": np.inf, **problem})
     old, new, fresh = ActiveSet(problem, before), ActiveSet(problem, after), ActiveSet(problem, after)
-    return old, new, fresh, Change(before, after, origin)
+    return old, new, fresh, Change(before, after, origin, np.arange(2))
 
 
 @pytest.mark.parametrize("problem", [{}, {"l1": 0.02, "neg_weight": 0}, {"l2": 0.01}], ids=str)

@@ -251,7 +251,8 @@ class EncoderForm:
 
     def _encoder(self, block: slice) -> FloatArray:
         atoms = self.dictionary.atoms[block].astype(np.float64, copy=False)
-        return ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
+        encoder = ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
+        return encoder.astype(self.dictionary.dtype, copy=False)
 
     def _term(self, k: int) -> FloatArray:
         """``X_k E_k`` of one class."""
