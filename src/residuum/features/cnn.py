@@ -7,9 +7,9 @@ x_s is the image scaled by s, f the network up to its penultimate layer, p a loc
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from numbers import Integral, Real
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from residuum.errors import DataError, UsageError
-from residuum.features._parameters import check_integers, refuse
+from residuum.features._parameters import refuse
 from residuum.features.image_files import (
     RULES_VERSION,
     ImageSource,
@@ -34,9 +34,9 @@ from residuum.features.image_files import (
 from residuum.features.networks import NETWORKS, View, checked_weights
 from residuum.system.files import sha256
 from residuum.system.packages import torch as load_torch
-from residuum.system.progress import progress_bars
 from residuum.system.threads import in_order
 
+_BATCH = 16
 _WHOLE_SIDE = 512
 _LONGEST = 4  # sides; what lies beyond this multiple of the shorter side is cut off
 _PIXELS_AT_ONCE = 1_500_000  # one forward pass of VGG needs about 1 kB per pixel
@@ -71,19 +71,15 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     side : int, "whole" or None, default=None
         A number: the central square of that many pixels, cut from the image with its shorter side 8/7 of it.
         "whole": the whole image at its own proportions. None: as described above, else 224.
-    batch_size : int, default=16
-        Images that are read ahead and go through the network together.
     device : str, default="cpu"
-        Where torch computes, such as "cpu" or "cuda". A plugged-in module is moved there.
+        Where torch computes, such as "cpu" or "cuda".
     n_jobs : int or None, default=None
         Threads that read images; None is 1. torch has its own threads.
-    verbose : bool, default=False
-        Whether to show a progress bar on stderr.
 
     Attributes
     ----------
     model_ : torch.nn.Module or callable
-        The network in use.
+        The network in use; of a module that was plugged in, a copy in evaluation mode.
     weights_sha256_ : str
         SHA-256 of the weight file; empty for a network that was plugged in.
 
@@ -92,8 +88,6 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     BowSift : Needs no torch and no trained weights.
     """
 
-    feature_version = 1
-
     def __init__(
         self,
         network: str | Callable[..., Any] = "efficientnet_lite0",
@@ -101,19 +95,15 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         weights: str | Path | None = None,
         scales: Sequence[float] | None = None,
         side: int | Literal["whole"] | None = None,
-        batch_size: int = 16,
         device: str = "cpu",
         n_jobs: int | None = None,
-        verbose: bool = False,
     ) -> None:
         self.network = network
         self.weights = weights
         self.scales = scales
         self.side = side
-        self.batch_size = batch_size
         self.device = device
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def fit(self, X: Any = None, y: object = None) -> CNNFeatures:
         """Check the parameters and load the network; nothing is learned from X.
@@ -137,13 +127,13 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             path = Path(self.weights) if self.weights is not None else network.find_weights(None)
             self.weights_sha256_ = checked_weights(path)
             self.model_ = network.build(path).to(self.device, memory_format=torch.channels_last)
-            self._n_features_out = network.n_features
         else:
             self.weights_sha256_ = ""
-            self.model_ = self.network.to(self.device) if hasattr(self.network, "to") else self.network
-            side = 224 if self._view().side == "whole" else int(self._view().side)
-            with self._quiet_torch():
-                self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
+            self.model_ = copy.deepcopy(self.network)
+            if hasattr(self.network, "eval"):
+                self.model_ = self.model_.to(self.device).eval()
+        side = 224 if self._view().side == "whole" else int(self._view().side)
+        self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -162,15 +152,9 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         images = as_images(X, "CNNFeatures")
         if not hasattr(self, "model_"):
             self.fit()
-        features = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        prepared = in_order(self._prepare, images, n_jobs=self.n_jobs, ahead=2 * self.batch_size)
-        with self._quiet_torch(), progress_bars(shown=self.verbose) as report:
-            done = 0
-            while batch := list(islice(prepared, self.batch_size)):
-                features[done : done + len(batch)] = self._pooled(batch)
-                done += len(batch)
-                report(self._title(), done, len(images))
-        return features
+        prepared = in_order(self._prepare, images, n_jobs=self.n_jobs, ahead=2 * _BATCH)
+        batches = iter(lambda: list(islice(prepared, _BATCH)), [])
+        return np.concatenate([self._pooled(batch) for batch in batches])
 
     def read(self, source: ImageSource) -> Pixels:
         """Return one image as `transform` sees it: RGB, no larger than needed.
@@ -192,14 +176,14 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that the features of an image depend on."""
-        if not hasattr(self, "weights_sha256_"):
+        if not hasattr(self, "model_"):
             self.fit()
         view = self._view()
-        parts = (self.feature_version, RULES_VERSION, self._title(), self.weights_sha256_, view.side)
+        parts = (RULES_VERSION, self._title(), self.weights_sha256_, view.side)
         pieces = [f"CNNFeatures {parts} {tuple(map(float, view.scales))}".encode()]
         if hasattr(self.network, "state_dict"):
-            pieces.append(repr(self.network).encode())
-            for name, tensor in self.network.state_dict().items():
+            pieces.append(repr(self.model_).encode())
+            for name, tensor in self.model_.state_dict().items():
                 pieces += [name.encode(), tensor.detach().cpu().contiguous().numpy()]
         elif not isinstance(self.network, str) and "<" in self._title():
             raise UsageError(
@@ -235,12 +219,12 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _forward(self, pixels: Pixels) -> npt.NDArray[np.float64]:
         """Sum of the activations over all locations: (n, h, w, 3) -> (n, n_features)."""
         torch = load_torch()
-        mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._view().normalisation)
+        mean, std = (torch.tensor(part, device=self.device) * 255 for part in self._view().normalisation)
         images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
-        images = images.float()  # (n, h, w, 3)
-        images -= torch.from_numpy(mean).to(self.device)
-        images /= torch.from_numpy(std).to(self.device)
-        output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
+        images = (images.float() - mean) / std  # (n, h, w, 3)
+        repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+        with torch.inference_mode(), repeatable:
+            output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
         if output.ndim not in (2, 4) or len(output) != len(pixels):
             raise UsageError(
                 "The network of CNNFeatures must return a tensor (n, n_features) or (n, n_features, h, w). "
@@ -248,21 +232,6 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         summed = output.sum(dim=(2, 3)) if output.ndim == 4 else output
         return summed.float().cpu().numpy().astype(np.float64)
-
-    @contextmanager
-    def _quiet_torch(self) -> Iterator[None]:
-        """No gradients, repeatable kernels, evaluation mode; a plugged-in module gets its own mode back."""
-        torch = load_torch()
-        training = getattr(self.model_, "training", False)
-        if training:
-            self.model_.eval()
-        try:
-            deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
-            with torch.inference_mode(), deterministic:
-                yield
-        finally:
-            if training:
-                self.model_.train()
 
     def _title(self) -> str:
         if isinstance(self.network, str):
@@ -280,23 +249,20 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
 
     def _check_parameters(self) -> None:
-        check_integers(self, batch_size=(1, 4096))
         named = isinstance(self.network, str)
         if self.network not in NETWORKS if named else not callable(self.network):
             refuse(self, "network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
         if not named and self.weights is not None:
             refuse(self, "weights", "None when 'network' is not a name")
         view = self._view()
-        scales, side = view.scales, view.side
+        scales, side, least = view.scales, view.side, view.min_side
         if not scales or not all(isinstance(s, Real) and 0.05 <= s <= 8 for s in scales):
             refuse(self, "scales", "None or numbers from 0.05 to 8")
-        if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
-            refuse(self, "side", "None, 'whole' or an integer from 16 to 2048")
-        least = view.min_side
-        if side != "whole" and named and round(int(side) * min(scales)) < least:
-            refuse(
-                self, "side", f"such that the smallest scale has the {least} pixels that the network needs"
-            )
+        if side != "whole" and not (
+            isinstance(side, Integral) and side <= 2048 and round(side * min(scales)) >= least
+        ):
+            enough = f"at every scale at least the {least} pixels that the network needs"
+            refuse(self, "side", f"None, 'whole' or an integer up to 2048, {enough}")
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
