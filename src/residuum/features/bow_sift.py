@@ -221,18 +221,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return np.stack(list(in_order(encode, images, n_jobs=self.n_jobs)))
 
     def read(self, source: ImageSource) -> Pixels:
-        """Return one image as `transform` sees it: grey, longest side at most `max_side`.
-
-        Parameters
-        ----------
-        source : path or ndarray
-            File or pixels.
-
-        Returns
-        -------
-        ndarray of uint8, shape (height, width)
-            Passing it to `transform` gives what passing `source` gives.
-        """
+        """Return one image as `transform` sees it: grey, uint8, longest side at most `max_side`."""
         return read_image(source, mode="grey", max_side=self.max_side, min_side=self.patch)
 
     def fingerprint(self) -> str:
@@ -256,14 +245,8 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
 
     def _check_parameters(self) -> None:
-        check_integers(
-            self,
-            n_words=(1, 2**20),
-            patch=(4, 1024),
-            stride=(1, 1024),
-            max_side=(4, 2**15),
-            n_samples=(1, 2**31 - 1),
-        )
+        check_integers(self, n_words=(1, 2**20), n_samples=(1, 2**31 - 1))
+        check_integers(self, patch=(4, 1024), stride=(1, 1024), max_side=(4, 2**15))
         if self.patch % 4 or self.patch > self.max_side:
             refuse(self, "patch", f"a multiple of 4, at most max_side={self.max_side}")
 

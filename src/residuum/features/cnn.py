@@ -157,18 +157,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.concatenate([self._pooled(batch) for batch in batches])
 
     def read(self, source: ImageSource) -> Pixels:
-        """Return one image as `transform` sees it: RGB, no larger than needed.
-
-        Parameters
-        ----------
-        source : path or ndarray
-            File or pixels.
-
-        Returns
-        -------
-        ndarray of uint8, shape (height, width, 3)
-            Passing it to `transform` gives what passing `source` gives.
-        """
+        """Return one image as `transform` sees it: RGB, uint8, no larger than needed."""
         view = self._view()
         if view.side == "whole":
             return read_image(source, max_side=_WHOLE_SIDE)

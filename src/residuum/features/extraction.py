@@ -11,7 +11,6 @@ image is found again. Files that cannot be used as images are skipped and named 
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -203,7 +202,7 @@ def extract_folder(
 
     The file holds ``X`` (float32, one row per image), ``y`` (the name of the sub-folder of each image, empty
     where there are no sub-folders), ``paths`` (within the folder), ``skipped`` (path and reason of every
-    file that was left out), ``extractor`` (its name and parameters, as JSON) and, after BowSift,
+    file that was left out), ``extractor`` (its name and parameters) and, after BowSift,
     ``codebook``: set ``BowSift.codebook_`` to it to transform more images. It is written row by row, whole or
     not at all.
 
@@ -238,16 +237,11 @@ def extract_folder(
     bad = [(Path(path).relative_to(root).as_posix(), reason) for path, reason in found.skipped]
     skipped = sorted(bad + beside)
     paths, labels = zip(*(files[i] for i in found.usable))
-    about = {
-        "name": type(extractor).__name__,
-        "fingerprint": extractor.fingerprint(),
-        "parameters": {k: repr(v) for k, v in extractor.get_params(deep=False).items()},
-    }
     arrays = {
         "y": np.array(labels, dtype=np.str_),
         "paths": np.array(paths, dtype=np.str_),
         "skipped": np.array(skipped, dtype=np.str_).reshape(-1, 2),
-        "extractor": np.array(json.dumps(about)),
+        "extractor": np.array(repr(extractor)),
     }
     if hasattr(extractor, "codebook_"):
         arrays["codebook"] = extractor.codebook_

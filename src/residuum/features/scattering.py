@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
@@ -57,7 +56,7 @@ def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> n
     return scipy.fft.ifft2(folded.view(spectra.dtype).reshape(n, -1, low_h, low_w), overwrite_x=True)
 
 
-def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, FloatArray]) -> FloatArray:
+def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, ...]) -> FloatArray:
     """Low pass, sample and cut off the border: rows @ maps @ columns.T for a stack of maps (n, h, w)."""
     rows, cols = low_pass
     across = (maps.reshape(-1, maps.shape[-1]) @ cols.T).reshape(len(maps), maps.shape[-2], -1)  # (n, h, w')
@@ -89,7 +88,7 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
     return np.concatenate([zeroth, *first, *second], axis=1)
 
 
-class Scattering2D(TransformerMixin, BaseEstimator):
+class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """2-D Morlet scattering coefficients of images (Bruna & Mallat 2013).
 
     For an image x, wavelets psi and Gaussian low pass phi the features are ``x * phi``, ``|x * psi_a| * phi``
@@ -177,14 +176,16 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         Scattering2D
             The transformer itself.
         """
-        self._check_parameters()
+        check_integers(self, J=(1, 12), L=(1, 128), max_order=(1, 2))
+        if self.normalize not in (None, "path_max"):
+            refuse(self, "normalize", "None or 'path_max'")
         rows, shape = _flatten(X)
         rows = validate_data(self, rows, dtype=[np.float64, np.float32])
         self.image_shape_ = self._resolve_shape(self.image_shape, shape, rows.shape[1])
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Return the scattering coefficients of every image; works without fit too.
+        """Return the scattering coefficients of every image.
 
         Parameters
         ----------
@@ -196,12 +197,11 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         ndarray of shape (n_images, n_paths * ceil(height / 2^J) * ceil(width / 2^J))
             Features, path by path, each map row by row.
         """
-        self._check_parameters()
+        check_is_fitted(self)
         rows, shape = _flatten(X)
         rows = validate_data(self, rows, dtype=[np.float64, np.float32], reset=False)
-        wanted = getattr(self, "image_shape_", self.image_shape)
-        images = rows.reshape(len(rows), *self._resolve_shape(wanted, shape, rows.shape[1]))
-        n_paths, height, width = self._map_shape(images.shape[1:])
+        images = rows.reshape(len(rows), *self._resolve_shape(self.image_shape_, shape, rows.shape[1]))
+        n_paths, height, width = self._map_shape()
         features = np.empty((len(images), n_paths, height, width), dtype=rows.dtype)
         padded = (height + 2) * (width + 2) * 4**self.J
         block = max(1, _PIXELS_IN_FLIGHT // (padded * self.L))
@@ -227,51 +227,26 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         else:
             np.ldexp(maps, exponent[:, None], out=out)
 
-    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> npt.NDArray[np.object_]:
-        """Return names such as ``s1_j0_t3_y0_x2``: order, scale and direction of each wavelet, row, column.
-
-        Parameters
-        ----------
-        input_features : sequence of str or None
-            Ignored, but its length must fit.
-
-        Returns
-        -------
-        ndarray of str
-            One name per feature.
-        """
-        check_is_fitted(self, "image_shape_")
-        if input_features is not None and len(input_features) != self.n_features_in_:
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(input_features)}."
-            )
-        _, height, width = self._map_shape(self.image_shape_)
-        first = [f"_j{j}_t{t}" for j in range(self.J) for t in range(self.L)]
-        paths = ["s0", *(f"s1{a}" for a in first)]
-        if self.max_order == 2:
-            paths += [f"s2{a}{b}" for i, a in enumerate(first) for b in first[(i // self.L + 1) * self.L :]]
-        names = [f"{path}_y{row}_x{col}" for path in paths for row in range(height) for col in range(width)]
-        return np.asarray(names, dtype=object)
-
-    def _map_shape(self, image_shape: Sequence[int]) -> tuple[int, int, int]:
-        n_first = self.J * self.L
+    def _map_shape(self) -> tuple[int, int, int]:
         n_second = self.L**2 * self.J * (self.J - 1) // 2 if self.max_order == 2 else 0
-        height, width = (-(-size // 2**self.J) for size in image_shape)
-        return 1 + n_first + n_second, height, width
+        height, width = (-(-size // 2**self.J) for size in self.image_shape_)
+        return 1 + self.J * self.L + n_second, height, width
+
+    @property
+    def _n_features_out(self) -> int:
+        return math.prod(self._map_shape())
 
     def _resolve_shape(
         self, wanted: Sequence[int] | None, given: tuple[int, int] | None, n_features: int
     ) -> tuple[int, int]:
         if wanted is not None:
-            height, width = (int(side) for side in wanted)
-            if given not in (None, (height, width)) or height * width != n_features:
+            if np.shape(wanted) != (2,) or math.prod(wanted) != n_features or given not in (None, (*wanted,)):
                 raise ValueError(
-                    f"Scattering2D expects images of image_shape={(height, width)}, {height * width} pixels. "
+                    f"Scattering2D expects images of image_shape={wanted}, (height, width). "
                     f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
                     "Resize the images, or set image_shape and fit again."
                 )
-            return height, width
+            return wanted[0], wanted[1]
         if given is not None:
             return given
         side = math.isqrt(n_features)
@@ -284,21 +259,8 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         )
         return 1, n_features
 
-    def _check_parameters(self) -> None:
-        check_integers(self, J=(1, 12), L=(1, 128), max_order=(1, 2))
-        if self.normalize not in (None, "path_max"):
-            refuse(self, "normalize", "None or 'path_max'")
-        shape = self.image_shape
-        if shape is not None and not (
-            isinstance(shape, Sequence)
-            and len(shape) == 2
-            and all(isinstance(side, Integral) and side > 0 for side in shape)
-        ):
-            refuse(self, "image_shape", "None or two positive integers (height, width)")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        tags.requires_fit = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
