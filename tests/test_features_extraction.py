@@ -250,7 +250,7 @@ def test_command(photos: Path, tmp_path: Path) -> None:
     for i in range(3):  # enough patches for 1,024 words
         Image.fromarray(scene(256, 256, seed=i)).save(photos / "cat" / f"big{i}.png")
     out = tmp_path / "f.npz"
-    common = (photos, "--out", out, "--cache", tmp_path / "cache", "--n-jobs", 1, "--quiet")
+    common = (photos, "--out", out, "--cache", tmp_path / "cache", "--n-jobs", 1)
     first = run(*common, "--json")
     assert first.exit_code == 0, first.output
     summary = json.loads(first.stdout)
@@ -325,5 +325,5 @@ def test_command_refuses_wrong_usage(photos: Path, tmp_path: Path) -> None:
         (tmp_path / "absent",),
         (photos, "--with", "vgg19", "--weights", tmp_path / "absent.pth"),
     ):
-        result = run(*arguments, "--out", tmp_path / "f.npz", "--quiet")
+        result = run(*arguments, "--out", tmp_path / "f.npz")
         assert getattr(result.exception, "exit_code", None) == 3

@@ -195,13 +195,6 @@ def test_path_max_of_negative_images_keeps_the_sign():
     assert got[0, :16].min() == -1
 
 
-def test_first_order_is_the_beginning_of_second_order():
-    images = RNG.random((2, 16, 16))
-    one, two = (Scattering2D(J=3, L=4, max_order=order).fit_transform(images) for order in (1, 2))
-    assert one.shape[1] == (1 + 12) * 4
-    np.testing.assert_array_equal(one, two[:, : one.shape[1]])
-
-
 def test_shifts_by_the_sampling_step_shift_the_maps():
     image = np.zeros((64, 64))
     image[24:36, 26:38] = RNG.random((12, 12))
@@ -225,7 +218,6 @@ def test_pipeline_and_clone():
         ({"J": 2.0}, "'J'.*2.0"),
         ({"J": True}, "'J'"),
         ({"L": -1}, "'L'"),
-        ({"max_order": 3}, "'max_order'.*Got 3"),
         ({"normalize": "max"}, "'normalize'.*path_max"),
         ({"image_shape": (8,)}, "image_shape"),
         ({"image_shape": (8, 0)}, "image_shape"),
@@ -254,7 +246,7 @@ def test_scikit_learn_checks():
         "import warnings; warnings.simplefilter('ignore')\n"
         "from sklearn.utils.estimator_checks import check_estimator\n"
         "from residuum.features import Scattering2D\n"
-        "other = Scattering2D(1, 2, max_order=1, normalize='path_max', n_jobs=2)\n"
+        "other = Scattering2D(1, 2, normalize='path_max', n_jobs=2)\n"
         "for transformer in Scattering2D(), other:\n"
         "    results = check_estimator(transformer, on_skip=None)\n"
         "    assert len(results) > 40 and {r['status'] for r in results} <= {'passed', 'skipped'}, results\n"

@@ -12,7 +12,6 @@ from residuum.errors import InterruptedRunError
 
 # The extractors are imported inside the command: `residuum --help` must not wait for them.
 
-_NAMES = ("bow_sift", "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19")
 _SHOWN = 20
 
 
@@ -21,11 +20,10 @@ _SHOWN = 20
 @click.option(
     "--with",
     "extractor",
-    metavar="NAME",
-    type=click.Choice(_NAMES),
+    type=click.Choice(["bow_sift", "efficientnet_lite0", "vgg16", "vgg19"]),
     default="bow_sift",
     show_default=True,
-    help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.",
+    help="What computes the features.",
 )
 @click.option(
     "--out",
@@ -37,7 +35,6 @@ _SHOWN = 20
 @click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
 @click.option("--device", help="Where the network runs, such as cpu or cuda.  [default: cpu]")
 @click.option("--cache", type=click.Path(path_type=Path), help="Where features of single images are kept.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
 @n_jobs_option
 @json_option
 def features(
@@ -47,7 +44,6 @@ def features(
     weights: Path | None,
     device: str | None,
     cache: Path | None,
-    quiet: bool,
     n_jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -56,23 +52,17 @@ def features(
     Files that cannot be used as images are named and skipped. What is computed is kept: an interrupted run
     goes on where it stopped, and a second run computes nothing.
     """
-    from residuum.cli.output import check_target
+    from residuum.cli.output import check_target, image_progress
     from residuum.features import extract_folder
     from residuum.models.preparing import built_extractor
     from residuum.system.machine import allowed_cores
-    from residuum.system.progress import progress_bars
 
     target, cores = check_target(out), allowed_cores(n_jobs)
     model = built_extractor(extractor, weights, device).set_params(n_jobs=cores)
     try:
-        with progress_bars(shown=not quiet) as bars:
+        with image_progress(extractor) as progress:
             report = extract_folder(
-                folder,
-                model,
-                out=target,
-                cache_dir=cache,
-                n_jobs=cores,
-                progress=lambda done, total: bars(extractor, done, total),
+                folder, model, out=target, cache_dir=cache, n_jobs=cores, progress=progress
             )
     except KeyboardInterrupt:
         raise InterruptedRunError(

@@ -9,7 +9,7 @@ The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -172,8 +172,18 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         images = as_images(X, "BowSift")
         random = check_random_state(self.random_state)
+        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
+        seeds = random.randint(2**31, size=len(chosen))
+        each = -(-self.n_samples // len(chosen))
+
+        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
+            descriptors = dense_sift(self.read(images[job[0]]), self.patch, self.stride)
+            keep = np.random.default_rng(job[1]).permutation(len(descriptors))[:each]
+            return descriptors[np.sort(keep)]
+
         with _own_threads():
-            descriptors = self._sampled_descriptors(images, random)
+            parts = list(in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs))
+            descriptors = np.concatenate(parts)[: self.n_samples]
             if len(descriptors) < self.n_words:
                 raise UsageError(
                     f"BowSift needs at least n_words={self.n_words} patches to learn its codebook. "
@@ -184,22 +194,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
             self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
         return self
-
-    def _sampled_descriptors(
-        self, images: Sequence[Any], random: np.random.RandomState
-    ) -> npt.NDArray[np.float32]:
-        """At most `n_samples` descriptors, drawn evenly from at most 1,000 images."""
-        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
-        seeds = random.randint(2**31, size=len(chosen))
-        each = -(-self.n_samples // len(chosen))
-
-        def sample(index: int, seed: int) -> npt.NDArray[np.float32]:
-            descriptors = dense_sift(self.read(images[index]), self.patch, self.stride)
-            keep = np.random.default_rng(seed).permutation(len(descriptors))[:each]
-            return descriptors[np.sort(keep)]
-
-        parts = in_order(lambda job: sample(*job), zip(chosen, seeds), n_jobs=self.n_jobs)
-        return np.concatenate(list(parts))[: self.n_samples]
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of every image.

@@ -26,13 +26,7 @@ _DIGITS = 64  # of a SHA-256 in hexadecimal
 
 
 class FeatureStore:
-    """Arrays on disk by key.
-
-    Parameters
-    ----------
-    folder : path or None, default=None
-        Made when the first entry is written. None is ``features`` in the cache folder of residuum.
-    """
+    """Arrays on disk by key, in `folder`; None is ``features`` in the cache folder of residuum."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = Path(folder) if folder is not None else cache_folder() / "features"
@@ -117,7 +111,6 @@ def _numbers(values: Any, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind not in "biufc":
         raise UsageError(
             f"cached_transform takes and keeps dense arrays of numbers. Got {name} of type "
-            f"{type(values).__name__} and dtype {array.dtype}; convert it, for example with .astype(float), "
-            "or with .toarray() if it is sparse."
+            f"{type(values).__name__} and dtype {array.dtype}; convert it with .astype(float) or .toarray()."
         )
     return array

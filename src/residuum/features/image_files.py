@@ -225,18 +225,14 @@ def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 def _checked_pixels(pixels: npt.NDArray[Any]) -> Pixels:
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] != 3) or 0 in pixels.shape:
-        raise UsageError(
-            "An image array must have the shape (height, width) or (height, width, 3). "
-            f"Got {pixels.shape} instead."
-        )
-    if pixels.dtype == np.uint8:
-        return np.ascontiguousarray(pixels)
-    if pixels.dtype.kind == "f" and np.isfinite(pixels).all() and 0 <= pixels.min() <= pixels.max() <= 1:
-        return np.rint(pixels * 255).astype(np.uint8)
+    if pixels.size and (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
+        if pixels.dtype == np.uint8:
+            return np.ascontiguousarray(pixels)
+        if pixels.dtype.kind == "f" and 0 <= pixels.min() <= pixels.max() <= 1:  # NaN is in no range
+            return np.rint(pixels * 255).astype(np.uint8)
     raise UsageError(
-        "An image array must hold uint8, or floats from 0 to 1. "
-        f"Got {pixels.dtype} from {pixels.min()} to {pixels.max()}; rescale it."
+        "An image array must have the shape (height, width) or (height, width, 3) and hold uint8, or floats "
+        f"from 0 to 1. Got the shape {pixels.shape} and the type {pixels.dtype}; rescale it."
     )
 
 

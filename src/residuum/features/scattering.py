@@ -29,13 +29,6 @@ from residuum.system.threads import single_threaded_blas
 _PIXELS_IN_FLIGHT = 200_000
 
 
-def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
-    """Return mirrored indices from ``-margin`` to ``margin`` beyond the next multiple of ``step``."""
-    period = max(2 * size - 2, 1)
-    position = np.arange(-margin, -(-size // step) * step + margin) % period
-    return np.minimum(position, period - position)
-
-
 def _flatten(X: Any) -> tuple[Any, tuple[int, int] | None]:
     """Return images as rows, with their shape if X says it."""
     X = X if hasattr(X, "shape") else np.asarray(X)
@@ -63,7 +56,7 @@ def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, ...]) -> FloatArray:
     return np.tensordot(across, rows, axes=(1, 1)).swapaxes(1, 2)  # (n, h', w')
 
 
-def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int) -> FloatArray:
+def _scatter(images: FloatArray, bank: FilterBank, n_scales: int) -> FloatArray:
     """Scattering coefficients of padded images: (n, h, w) -> (n, n_paths, h', w')."""
     n = len(images)
     spectra = scipy.fft.fft2(images)  # (n, h, w)
@@ -73,8 +66,8 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
         moduli = moduli.reshape(-1, *moduli.shape[-2:])  # (n * L, h1, w1)
         averaged = _smooth(moduli, bank.low_pass[j1])
         first.append(averaged.reshape(n, -1, *averaged.shape[1:]))  # (n, L, h', w')
-        if max_order < 2 or j1 == n_scales - 1:
-            continue
+        if j1 == n_scales - 1:
+            break
         again = scipy.fft.fft2(moduli)
         deeper = []
         for j2 in range(j1 + 1, n_scales):
@@ -111,8 +104,6 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Number of scales; features are averaged over about 2^J pixels.
     L : int, default=8
         Number of directions in the half circle.
-    max_order : {1, 2}, default=2
-        Largest number of wavelets in a path.
     image_shape : (int, int) or None, default=None
         Height and width of the images in the rows of a 2-D input. None: the shape of a 3-D input; for a 2-D
         input a square if the number of features is a square number, else one row of pixels (with a warning).
@@ -149,14 +140,12 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         J: int = 3,
         L: int = 8,
         *,
-        max_order: int = 2,
         image_shape: tuple[int, int] | None = None,
         normalize: Literal["path_max"] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.J = J
         self.L = L
-        self.max_order = max_order
         self.image_shape = image_shape
         self.normalize = normalize
         self.n_jobs = n_jobs
@@ -176,7 +165,7 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Scattering2D
             The transformer itself.
         """
-        check_integers(self, J=(1, 12), L=(1, 128), max_order=(1, 2))
+        check_integers(self, J=(1, 12), L=(1, 128))
         if self.normalize not in (None, "path_max"):
             refuse(self, "normalize", "None or 'path_max'")
         rows, shape = _flatten(X)
@@ -216,10 +205,10 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         margin = 2**self.J
         # A common power of two keeps every square and product in range and is undone without rounding.
         exponent = np.frexp(np.abs(images).max(axis=(1, 2)))[1][:, None, None]
-        rows, cols = (_reflect(size, margin, margin) for size in images.shape[1:])
-        padded = np.ldexp(images, -exponent)[:, rows[:, None], cols]
+        borders = [(margin, margin + -size % margin) for size in images.shape[1:]]
+        padded = np.pad(np.ldexp(images, -exponent), [(0, 0), *borders], mode="reflect")
         bank = filter_bank(padded.shape[1:], self.J, self.L, images.dtype.name)
-        maps = _scatter(padded, bank, self.J, self.max_order)
+        maps = _scatter(padded, bank, self.J)
         if self.normalize == "path_max":
             peak = np.abs(maps).max(axis=(2, 3), keepdims=True)
             noise = 4 * np.finfo(maps.dtype).eps  # pixels are at most 1 here
@@ -228,9 +217,9 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             np.ldexp(maps, exponent[:, None], out=out)
 
     def _map_shape(self) -> tuple[int, int, int]:
-        n_second = self.L**2 * self.J * (self.J - 1) // 2 if self.max_order == 2 else 0
+        n_paths = 1 + self.J * self.L + self.L**2 * self.J * (self.J - 1) // 2
         height, width = (-(-size // 2**self.J) for size in self.image_shape_)
-        return 1 + self.J * self.L + n_second, height, width
+        return n_paths, height, width
 
     @property
     def _n_features_out(self) -> int:
