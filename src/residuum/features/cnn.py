@@ -106,20 +106,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_jobs = n_jobs
 
     def fit(self, X: Any = None, y: object = None) -> CNNFeatures:
-        """Check the parameters and load the network; nothing is learned from X.
-
-        Parameters
-        ----------
-        X : list of images or None
-            Ignored.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        CNNFeatures
-            The transformer itself.
-        """
+        """Check the parameters and load the network; nothing is learned, X and y are ignored."""
         self._check_parameters()
         torch = load_torch()
         if isinstance(self.network, str):

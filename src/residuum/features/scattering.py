@@ -29,15 +29,6 @@ from residuum.system.threads import single_threaded_blas
 _PIXELS_IN_FLIGHT = 200_000
 
 
-def _flatten(X: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Return images as rows, with their shape if X says it."""
-    X = X if hasattr(X, "shape") else np.asarray(X)
-    if len(X.shape) != 3:
-        return X, None  # validate_data judges the rest
-    X = np.asarray(X)
-    return X.reshape(len(X), -1), (int(X.shape[1]), int(X.shape[2]))
-
-
 def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> npt.NDArray[Any]:
     """Convolve images with wavelets and keep every ``factor``-th pixel: (n, h, w) -> (n, L, h', w')."""
     n, h, w = spectra.shape
@@ -168,9 +159,7 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_integers(self, J=(1, 12), L=(1, 128))
         if self.normalize not in (None, "path_max"):
             refuse(self, "normalize", "None or 'path_max'")
-        rows, shape = _flatten(X)
-        rows = validate_data(self, rows, dtype=[np.float64, np.float32])
-        self.image_shape_ = self._resolve_shape(self.image_shape, shape, rows.shape[1])
+        self.image_shape_ = self._images(X, self.image_shape, reset=True).shape[1:]
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -187,11 +176,9 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Features, path by path, each map row by row.
         """
         check_is_fitted(self)
-        rows, shape = _flatten(X)
-        rows = validate_data(self, rows, dtype=[np.float64, np.float32], reset=False)
-        images = rows.reshape(len(rows), *self._resolve_shape(self.image_shape_, shape, rows.shape[1]))
+        images = self._images(X, self.image_shape_, reset=False)
         n_paths, height, width = self._map_shape()
-        features = np.empty((len(images), n_paths, height, width), dtype=rows.dtype)
+        features = np.empty((len(images), n_paths, height, width), dtype=images.dtype)
         padded = (height + 2) * (width + 2) * 4**self.J
         block = max(1, _PIXELS_IN_FLIGHT // (padded * self.L))
         blocks = [slice(start, start + block) for start in range(0, len(images), block)]
@@ -225,28 +212,31 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _n_features_out(self) -> int:
         return math.prod(self._map_shape())
 
-    def _resolve_shape(
-        self, wanted: Sequence[int] | None, given: tuple[int, int] | None, n_features: int
-    ) -> tuple[int, int]:
-        if wanted is not None:
-            if np.shape(wanted) != (2,) or math.prod(wanted) != n_features or given not in (None, (*wanted,)):
-                raise ValueError(
-                    f"Scattering2D expects images of image_shape={wanted}, (height, width). "
-                    f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
-                    "Resize the images, or set image_shape and fit again."
+    def _images(self, X: Any, shape: Sequence[int] | None, *, reset: bool) -> FloatArray:
+        """Check X and return it as images (n, height, width)."""
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        given = None
+        if len(X.shape) == 3:  # validate_data judges the rest
+            given = X.shape[1:]
+            X = np.asarray(X).reshape(len(X), -1)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+        n_features = X.shape[1]
+        if shape is None:
+            side = math.isqrt(n_features)
+            shape = given or ((side, side) if side * side == n_features else (1, n_features))
+            if side * side != n_features and given is None:
+                warnings.warn(
+                    f"Scattering2D takes rows of {n_features} features as images of 1 x {n_features} pixels, "
+                    f"because {n_features} is not a square number. Pass image_shape=(height, width).",
+                    stacklevel=3,
                 )
-            return wanted[0], wanted[1]
-        if given is not None:
-            return given
-        side = math.isqrt(n_features)
-        if side * side == n_features:
-            return side, side
-        warnings.warn(
-            f"Scattering2D takes rows of {n_features} features as images of 1 x {n_features} pixels, because "
-            f"{n_features} is not a square number. Pass image_shape=(height, width).",
-            stacklevel=3,
-        )
-        return 1, n_features
+        if np.shape(shape) != (2,) or math.prod(shape) != n_features or given not in (None, tuple(shape)):
+            raise ValueError(
+                f"Scattering2D expects images of image_shape={shape}, (height, width). "
+                f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
+                "Resize the images, or set image_shape and fit again."
+            )
+        return X.reshape(len(X), *shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
