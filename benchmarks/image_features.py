@@ -75,8 +75,8 @@ def cnn(paths: list[Path], network: str, threads: int, repeats: int) -> dict[str
     extractor = CNNFeatures(network).fit()
     mean, std = (torch.tensor(part)[:, None, None] for part in extractor._view().normalisation)
     batches = []
-    for start in range(0, len(paths), extractor.batch_size):
-        prepared = [extractor._prepare(path) for path in paths[start : start + extractor.batch_size]]
+    for start in range(0, len(paths), 16):
+        prepared = [extractor._prepare(path) for path in paths[start : start + 16]]
         for scale in range(len(prepared[0])):
             groups: dict[Any, list[Any]] = {}
             for images in prepared:

@@ -16,7 +16,7 @@ from residuum.errors import UsageError
 cv2 = pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headless")
 
 from residuum.features import BowSift, ImageError  # noqa: E402
-from residuum.features.bow_sift import NearestWord, dense_sift, grid  # noqa: E402
+from residuum.features.bow_sift import dense_sift, grid, nearest_words, word_scorer  # noqa: E402
 from residuum.features.image_files import read_image  # noqa: E402
 
 
@@ -88,7 +88,7 @@ def test_nearest_vs_distances() -> None:
     rng = np.random.default_rng(0)
     points, words = (rng.uniform(0, 255, (n, 128)).astype(np.float32) for n in (700, 37))
     distances = ((points[:, None].astype(float) - words[None]) ** 2).sum(axis=2)
-    np.testing.assert_array_equal(NearestWord(words)(points), distances.argmin(axis=1))
+    np.testing.assert_array_equal(nearest_words(points, word_scorer(words)), distances.argmin(axis=1))
 
 
 def test_threads_order_and_batch_change_nothing(fitted: BowSift, images: list[np.ndarray]) -> None:
@@ -133,7 +133,7 @@ def test_scikit_learn_conventions(images: list[np.ndarray], fitted: BowSift) -> 
 
 
 def test_fingerprint_follows_what_matters(fitted: BowSift, images: list[np.ndarray]) -> None:
-    same = clone(fitted).set_params(n_jobs=2, verbose=True)
+    same = clone(fitted).set_params(n_jobs=2)
     same.codebook_ = fitted.codebook_.copy()
     assert same.fingerprint() == fitted.fingerprint()
     for name, value in (("stride", 4), ("max_side", 100), ("patch", 12)):
@@ -167,16 +167,6 @@ def test_bad_input(fitted: BowSift, tmp_path: Path) -> None:
         fitted.transform([scene(), tmp_path / "absent.jpg"])
     with pytest.raises(ImageError, match="too small"):
         fitted.transform([scene(15, 40)])
-
-
-def test_progress_goes_to_stderr(
-    images: list[np.ndarray], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes stderr for a terminal
-    BowSift(n_words=4, verbose=True).fit(images).transform(images)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "BOW-SIFT" in captured.err
 
 
 def test_opencv_threads_are_put_back(fitted: BowSift) -> None:

@@ -96,20 +96,14 @@ def test_more_components_than_rank(k):
 
 
 def test_more_components_than_samples():
-    with pytest.raises(ValueError, match=r"'n_components'.*n_samples - 1.*= 4.*Got 5"):
+    with pytest.raises(ValueError, match=r"'n_components'.*from 1 to 4\. Got 5"):
         EigenfacePCA(5).fit(RNG.random((5, 30)))
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, "5", True])
 def test_bad_n_components(value):
-    with pytest.raises(ValueError, match=r"'n_components'.*positive integer"):
+    with pytest.raises(ValueError, match=r"'n_components'.*an integer from 1 to 4"):
         EigenfacePCA(value).fit(RNG.random((5, 30)))
-
-
-@pytest.mark.parametrize("name", ["center", "normalize"])
-def test_bad_switches(name):
-    with pytest.raises(ValueError, match=f"'{name}'.*'yes'"):
-        EigenfacePCA(**{name: "yes"}).fit(RNG.random((5, 30)))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 3e200])

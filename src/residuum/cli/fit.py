@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from residuum.inputs import OwnData
     from residuum.models import Fitted, Recipe
 
-FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientnet_lite2, vgg16 or vgg19"
+FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 
 
 def _list_methods(context: click.Context, _option: click.Parameter, value: bool) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 from residuum.features.bow_sift import BowSift
 from residuum.features.cache import cached_transform
 from residuum.features.cnn import CNNFeatures
-from residuum.features.extraction import FolderReport, ImageFeatures, extract_folder, extract_images
+from residuum.features.extraction import ImageFeatures, extract_folder, extract_images
 from residuum.features.image_files import ImageError, read_image
-from residuum.features.networks import NETWORKS, fetch_weights
+from residuum.features.networks import NETWORKS
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
 
@@ -29,13 +29,11 @@ __all__ = [
     "BowSift",
     "CNNFeatures",
     "EigenfacePCA",
-    "FolderReport",
     "ImageError",
     "ImageFeatures",
     "Scattering2D",
     "cached_transform",
     "extract_folder",
     "extract_images",
-    "fetch_weights",
     "read_image",
 ]

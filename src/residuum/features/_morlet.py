@@ -32,7 +32,7 @@ GAIN = math.pi / 3.1415
 
 @dataclass(frozen=True)
 class FilterBank:
-    """All filters for one padded image size; arrays are read-only and shared between calls.
+    """All filters for one padded image size, shared between calls.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class FilterBank:
     """
 
     wavelets: dict[tuple[int, int], FloatArray]
-    low_pass: list[tuple[FloatArray, FloatArray]]
+    low_pass: list[tuple[FloatArray, ...]]
 
 
 def _aliased_frequencies(size: int, sigma: float, xi: float) -> FloatArray:
@@ -92,12 +92,6 @@ def aliases_apart(pairs: FloatArray, factor: int) -> FloatArray:
     return np.ascontiguousarray(split).reshape(n, factor**2, -1)
 
 
-def _frozen(array: FloatArray, dtype: str) -> FloatArray:
-    array = array.astype(dtype)
-    array.flags.writeable = False
-    return array
-
-
 def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
     # The Gaussian is separable, so filtering, sampling and cutting the border off is one small matrix per
     # axis; a matrix product is much cheaper than two FFTs per path.
@@ -106,9 +100,7 @@ def _low_pass_matrix(size: int, resolution: int, n_scales: int) -> FloatArray:
     spectrum = math.sqrt(GAIN) * np.exp(-0.5 * (sigma * frequencies) ** 2).sum(axis=1)
     kernel = np.fft.ifft(crop_spectrum(spectrum, 2**resolution, (0,))).real
     step = 2 ** (n_scales - resolution)
-    centres = (
-        np.arange(1, kernel.size // step - 1)[:, None] * step
-    )  # the first and last sample lie in the padding
+    centres = step * np.arange(1, kernel.size // step - 1)[:, None]  # without the samples in the padding
     return kernel[(centres - np.arange(kernel.size)) % kernel.size]  # (size / 2^J - 2, size / 2^resolution)
 
 
@@ -117,24 +109,15 @@ def filter_bank(shape: tuple[int, int], n_scales: int, n_angles: int, dtype: str
     """Build the filters for padded images of ``shape`` (multiples of 2^n_scales)."""
     wavelets = {}
     for j in range(n_scales):
-        spectra = np.stack(
-            [
-                morlet_spectrum(
-                    shape,
-                    0.8 * 2**j,
-                    (n_angles // 2 - 1 - t) * math.pi / n_angles,
-                    0.75 * math.pi / 2**j,
-                    4.0 / n_angles,
-                )
-                for t in range(n_angles)
-            ]
-        )
+        sigma, xi = 0.8 * 2**j, 0.75 * math.pi / 2**j
+        angles = [(n_angles // 2 - 1 - t) * math.pi / n_angles for t in range(n_angles)]
+        spectra = np.stack([morlet_spectrum(shape, sigma, theta, xi, 4.0 / n_angles) for theta in angles])
         for resolution in range(max(j, 1)):
             factor = 2 ** (j - resolution)
             pairs = np.repeat(crop_spectrum(spectra, 2**resolution, (1, 2)) / factor**2, 2, axis=-1)
-            wavelets[resolution, j] = _frozen(aliases_apart(pairs, factor), dtype)
-    low_pass = []
-    for resolution in range(n_scales):
-        rows, cols = (_low_pass_matrix(size, resolution, n_scales) for size in shape)
-        low_pass.append((_frozen(rows, dtype), _frozen(cols, dtype)))
+            wavelets[resolution, j] = aliases_apart(pairs, factor).astype(dtype)
+    low_pass = [
+        tuple(_low_pass_matrix(size, resolution, n_scales).astype(dtype) for size in shape)
+        for resolution in range(n_scales)
+    ]
     return FilterBank(wavelets, low_pass)

@@ -9,8 +9,7 @@ The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik e
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -34,7 +33,6 @@ from residuum.features.image_files import (
 )
 from residuum.system.files import sha256
 from residuum.system.packages import opencv
-from residuum.system.progress import progress_bars
 from residuum.system.threads import in_order
 
 N_CELLS = 5
@@ -114,8 +112,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Choice of images and descriptors, and the start of k-means.
     n_jobs : int or None, default=None
         Threads; None is 1, -1 is one per core. Changes nothing in the result.
-    verbose : bool, default=False
-        Whether to show a progress bar on stderr.
 
     Attributes
     ----------
@@ -135,7 +131,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     (4, 80)
     """
 
-    feature_version = 1
     learned_array = "codebook_"  # what `fit_extractor` keeps, since k-means takes long
 
     def __init__(
@@ -148,7 +143,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         n_samples: int = 200_000,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
-        verbose: bool = False,
     ) -> None:
         self.n_words = n_words
         self.patch = patch
@@ -157,7 +151,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.n_samples = n_samples
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> BowSift:
         """Learn the codebook by mini-batch k-means on sampled descriptors.
@@ -179,8 +172,18 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         images = as_images(X, "BowSift")
         random = check_random_state(self.random_state)
+        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
+        seeds = random.randint(2**31, size=len(chosen))
+        each = -(-self.n_samples // len(chosen))
+
+        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
+            descriptors = dense_sift(self.read(images[job[0]]), self.patch, self.stride)
+            keep = np.random.default_rng(job[1]).permutation(len(descriptors))[:each]
+            return descriptors[np.sort(keep)]
+
         with _own_threads():
-            descriptors = self._sampled_descriptors(images, random)
+            parts = list(in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs))
+            descriptors = np.concatenate(parts)[: self.n_samples]
             if len(descriptors) < self.n_words:
                 raise UsageError(
                     f"BowSift needs at least n_words={self.n_words} patches to learn its codebook. "
@@ -191,27 +194,6 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
             self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
         return self
-
-    def _sampled_descriptors(
-        self, images: Sequence[Any], random: np.random.RandomState
-    ) -> npt.NDArray[np.float32]:
-        """At most `n_samples` descriptors, drawn evenly from at most 1,000 images."""
-        chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
-        seeds = random.randint(2**31, size=len(chosen))
-        each = -(-self.n_samples // len(chosen))
-
-        def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
-            index, seed = job
-            descriptors = dense_sift(self.read(images[index]), self.patch, self.stride)
-            keep = np.random.default_rng(seed).permutation(len(descriptors))[:each]
-            return descriptors[np.sort(keep)]
-
-        parts = []
-        with progress_bars(shown=self.verbose) as report:
-            for part in in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs):
-                parts.append(part)
-                report("codebook", len(parts), len(chosen))
-        return np.concatenate(parts)[: self.n_samples]
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of every image.
@@ -228,33 +210,18 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         images = as_images(X, "BowSift")
-        features = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        encode = partial(self._encode, nearest=NearestWord(self.codebook_))
-        with _own_threads(), progress_bars(shown=self.verbose) as report:
-            for i, row in enumerate(in_order(encode, images, n_jobs=self.n_jobs)):
-                features[i] = row
-                report("BOW-SIFT", i + 1, len(images))
-        return features
+        encode = partial(self._encode, scorer=word_scorer(self.codebook_))
+        with _own_threads():
+            return np.stack(list(in_order(encode, images, n_jobs=self.n_jobs)))
 
     def read(self, source: ImageSource) -> Pixels:
-        """Return one image as `transform` sees it: grey, longest side at most `max_side`.
-
-        Parameters
-        ----------
-        source : path or ndarray
-            File or pixels.
-
-        Returns
-        -------
-        ndarray of uint8, shape (height, width)
-            Passing it to `transform` gives what passing `source` gives.
-        """
+        """Return one image as `transform` sees it: grey, uint8, longest side at most `max_side`."""
         return read_image(source, mode="grey", max_side=self.max_side, min_side=self.patch)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that the features of an image depend on."""
         check_is_fitted(self)
-        parameters = (self.feature_version, RULES_VERSION, self.patch, self.stride, self.max_side)
+        parameters = (RULES_VERSION, self.patch, self.stride, self.max_side)
         text = f"BowSift {parameters} {self.codebook_.shape}"
         return sha256(text.encode(), np.ascontiguousarray(self.codebook_, dtype=np.float32))
 
@@ -262,9 +229,9 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return N_CELLS * len(self.codebook_)
 
-    def _encode(self, source: ImageSource, nearest: NearestWord) -> npt.NDArray[np.float32]:
+    def _encode(self, source: ImageSource, scorer: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         grey = self.read(source)
-        words = nearest(dense_sift(grey, self.patch, self.stride))
+        words = nearest_words(dense_sift(grey, self.patch, self.stride), scorer)
         cells = _cells(grey.shape, self.patch, self.stride)
         n_words = len(self.codebook_)
         quarters = np.bincount(cells * n_words + words, minlength=4 * n_words)
@@ -272,14 +239,8 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
 
     def _check_parameters(self) -> None:
-        check_integers(
-            self,
-            n_words=(1, 2**20),
-            patch=(4, 1024),
-            stride=(1, 1024),
-            max_side=(4, 2**15),
-            n_samples=(1, 2**31 - 1),
-        )
+        check_integers(self, n_words=(1, 2**20), n_samples=(1, 2**31 - 1))
+        check_integers(self, patch=(4, 1024), stride=(1, 1024), max_side=(4, 2**15))
         if self.patch % 4 or self.patch > self.max_side:
             refuse(self, "patch", f"a multiple of 4, at most max_side={self.max_side}")
 
@@ -287,25 +248,19 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return images_as_input(super().__sklearn_tags__())
 
 
-class NearestWord:
-    """Index of the nearest word, argmin_k ||d - c_k||^2 = argmax_k d'c_k - ||c_k||^2 / 2."""
+def word_scorer(codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Matrix (129, n_words) that gives the rows (d, 1) the scores d'c_k - ||c_k||^2 / 2."""
+    return np.vstack([codebook.T, -0.5 * np.einsum("kd,kd->k", codebook, codebook)])
 
-    def __init__(self, codebook: npt.NDArray[np.float32]) -> None:
-        bias = -0.5 * np.einsum("kd,kd->k", codebook, codebook)
-        self.scorer = np.vstack([codebook.T, bias])  # (129, n_words), for rows (d, 1)
-        self.local = threading.local()
 
-    def __call__(self, descriptors: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-        """Words of descriptors (n, 128)."""
-        if not hasattr(self.local, "scores"):
-            # Each thread reuses its memory: fresh pages would cost more than the arithmetic.
-            self.local.scores = np.empty((_BLOCK, self.scorer.shape[1]), dtype=np.float32)
-            self.local.rows = np.ones((_BLOCK, len(self.scorer)), dtype=np.float32)
-        words = np.empty(len(descriptors), dtype=np.int64)
-        for start in range(0, len(descriptors), _BLOCK):  # the scores of a block stay in the cache
-            block = descriptors[start : start + _BLOCK]
-            rows = self.local.rows[: len(block)]
-            rows[:, :-1] = block
-            scores = np.matmul(rows, self.scorer, out=self.local.scores[: len(block)])
-            scores.argmax(axis=1, out=words[start : start + _BLOCK])
-        return words
+def nearest_words(
+    descriptors: npt.NDArray[np.float32], scorer: npt.NDArray[np.float32]
+) -> npt.NDArray[np.int64]:
+    """Index of the nearest word of each descriptor, argmin_k ||d - c_k||^2: the largest score."""
+    rows = np.hstack([descriptors, np.ones((len(descriptors), 1), dtype=np.float32)])
+    scores = np.empty((_BLOCK, scorer.shape[1]), dtype=np.float32)
+    words = np.empty(len(rows), dtype=np.int64)
+    for start in range(0, len(rows), _BLOCK):  # the scores of a block stay in the cache
+        block = rows[start : start + _BLOCK]
+        np.matmul(block, scorer, out=scores[: len(block)]).argmax(axis=1, out=words[start : start + _BLOCK])
+    return words

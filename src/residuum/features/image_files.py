@@ -13,7 +13,7 @@ transparent                   read; laid over white
 32-bit integer or float       refused: such values have no agreed range
 animated                      read; the first frame
 smaller than ``min_side``     refused (a 1 x 1 image says nothing about a class)
-more than ``max_pixels``      refused from the header, before anything is decoded
+more than 80 million pixels   refused from the header, before anything is decoded
 truncated, corrupt            refused: half an image must not pass for a whole one
 not an image, empty, folder,  refused
 pipe, device, unreadable
@@ -28,7 +28,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,11 +43,9 @@ Pixels = npt.NDArray[np.uint8]
 ImageSource = str | os.PathLike[str] | npt.NDArray[Any]
 
 MAX_PIXELS = 80_000_000
-MIN_SIDE = 16
 RULES_VERSION = 1  # counted up when the same file would give other pixels
 # A closed list: Pillow knows formats that call other programs or fetch what they refer to.
-FORMATS = ("JPEG", "MPO", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-_SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 
 
 class ImageError(DataFormatError):
@@ -77,16 +75,14 @@ def list_folder(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, st
     loose = [name for name in entries if name not in set(classes)]
     if not classes:
         return [(name, "") for name in loose], []
-    files = [(path, name) for name in classes for path in sorted(_files_below(folder, folder / name))]
-    return files, [(name, "lies beside the class folders, so its class is unknown") for name in loose]
-
-
-def _files_below(folder: Path, start: Path) -> Iterator[str]:
-    for place, folders, names in os.walk(start):  # links to folders are not followed: they may form a circle
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if not name.startswith("."):
-                yield (Path(place) / name).relative_to(folder).as_posix()
+    files = []
+    for label in classes:
+        for place, folders, names in os.walk(folder / label):  # links may form a circle: not followed
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below = Path(place).relative_to(folder)
+            files += [((below / name).as_posix(), label) for name in names if not name.startswith(".")]
+    reason = "lies beside the class folders, so its class is unknown"
+    return sorted(files, key=lambda file: file[::-1]), [(name, reason) for name in loose]
 
 
 def read_image(
@@ -95,8 +91,7 @@ def read_image(
     mode: Literal["rgb", "grey"] = "rgb",
     max_side: int | None = None,
     max_short: int | None = None,
-    min_side: int = MIN_SIDE,
-    max_pixels: int = MAX_PIXELS,
+    min_side: int = 16,
 ) -> Pixels:
     """Return one image as 8-bit pixels, by the rules in the description of this module.
 
@@ -112,8 +107,6 @@ def read_image(
         The same for the shortest side.
     min_side : int, default=16
         Shortest side that is accepted, measured after shrinking.
-    max_pixels : int, default=80_000_000
-        Most pixels that a header may declare.
 
     Returns
     -------
@@ -131,16 +124,14 @@ def read_image(
         picture = _resized(picture, _fitted(picture.size, max_side, max_short))
     elif isinstance(source, (str, os.PathLike)):
         where = os.fspath(source)
-        picture = _decoded(Path(source), mode == "grey", max_side, max_short, max_pixels)
+        picture = _decoded(Path(source), mode == "grey", max_side, max_short)
     else:
         raise UsageError(
             f"An image must be a path or an array of pixels. Got {type(source).__name__} instead."
         )
     if min(picture.size) < min_side:
-        raise ImageError(
-            where,
-            f"too small: {picture.width} x {picture.height} pixels, {min_side} are needed on each side",
-        )
+        size = f"{picture.width} x {picture.height} pixels"
+        raise ImageError(where, f"too small: {size}, {min_side} are needed on each side")
     return np.asarray(picture.convert("L" if mode == "grey" else "RGB"))
 
 
@@ -148,101 +139,70 @@ def image_header(path: Path) -> tuple[int, int]:
     """Width and height that a file declares; ImageError where it is no image."""
     from PIL import Image
 
-    check_regular(path)
+    with refusing(path), Image.open(path, formats=FORMATS) as picture:
+        return (int(picture.width), int(picture.height))
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Raise ImageError where a path is no ordinary file, or where reading it fails in any way."""
+    from PIL import Image, UnidentifiedImageError
+
     try:
-        with Image.open(path, formats=_formats()) as picture:
-            return (int(picture.width), int(picture.height))
-    except Exception as error:
-        raise _refusal(path, error) from error
-
-
-def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None, max_pixels: int) -> Any:
-    from PIL import Image
-
-    check_regular(path)
-    try:
-        with Image.open(path, formats=_formats()) as picture:
-            if picture.width * picture.height > max_pixels:
-                raise ImageError(
-                    str(path),
-                    f"too large: {picture.width} x {picture.height} pixels, at most {max_pixels} are read",
-                )
-            width, height = _fitted(picture.size, max_side, max_short)
-            # JPEG decodes its grey channel alone, or at 1/2, 1/4 or 1/8, for a fraction of the work; twice
-            # the target keeps detail. Other formats ignore this.
-            shrinks = width < picture.width or height < picture.height
-            picture.draft("L" if grey else None, (2 * width, 2 * height) if shrinks else picture.size)
-            picture.load()
-            upright = _eight_bit(path, _oriented(picture))
-            turned = upright.size != picture.size and upright.size == picture.size[::-1]
-            return _resized(upright, (height, width) if turned else (width, height))
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait forever
+            raise ImageError(str(path), "not a regular file")
+        yield
     except ImageError:
         raise
     except Exception as error:  # decoders raise nearly anything on damaged bytes
-        raise _refusal(path, error) from error
+        if isinstance(error, UnidentifiedImageError):
+            reason = "not an image of a known format" if path.stat().st_size else "empty file"
+        elif isinstance(error, Image.DecompressionBombError):
+            reason = f"too large: {error}"
+        elif isinstance(error, OSError) and error.strerror:
+            reason = f"cannot be read: {error.strerror}"
+        else:
+            reason = f"damaged or truncated: {str(error).strip() or type(error).__name__}"
+        raise ImageError(str(path), reason.replace("\n", " ").rstrip(".")) from error
 
 
-@lru_cache
-def _formats() -> tuple[str, ...]:
-    from PIL import Image
+def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None) -> Any:
+    from PIL import Image, ImageOps
 
-    Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)  # WEBP is missing from some builds
-
-
-def check_regular(path: Path) -> None:
-    """Refuse what is not an ordinary file, before it is opened."""
-    try:
-        kind = path.stat().st_mode
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ImageError(str(path), f"cannot be read: {reason}") from error
-    if not stat.S_ISREG(kind):  # opening a pipe would wait forever
-        raise ImageError(str(path), "not a regular file")
-
-
-def _refusal(path: Path, error: Exception) -> ImageError:
-    from PIL import Image, UnidentifiedImageError
-
-    if isinstance(error, UnidentifiedImageError):
-        reason = "not an image of a known format" if path.stat().st_size else "empty file"
-    elif isinstance(error, Image.DecompressionBombError):
-        reason = f"too large: {error}"
-    elif isinstance(error, PermissionError):
-        reason = f"cannot be read: {error.strerror}"
-    else:
-        reason = f"damaged or truncated: {str(error).strip() or type(error).__name__}"
-    return ImageError(str(path), reason.replace("\n", " ").rstrip("."))
-
-
-def _oriented(picture: Any) -> Any:
-    from PIL import ImageOps
-
-    try:
-        return ImageOps.exif_transpose(picture)
-    except Exception:  # the pixels are whole; only the note about the camera's position is not
-        return picture
+    with refusing(path), Image.open(path, formats=FORMATS) as picture:
+        if picture.width * picture.height > MAX_PIXELS:
+            size = f"{picture.width} x {picture.height} pixels"
+            raise ImageError(str(path), f"too large: {size}, at most {MAX_PIXELS} are read")
+        width, height = _fitted(picture.size, max_side, max_short)
+        # JPEG decodes its grey channel alone, or at 1/2, 1/4 or 1/8, for a fraction of the work; twice the
+        # target keeps detail. Other formats ignore this.
+        shrinks = width < picture.width or height < picture.height
+        picture.draft("L" if grey else None, (2 * width, 2 * height) if shrinks else picture.size)
+        picture.load()
+        upright: Any = picture
+        with suppress(Exception):  # a damaged EXIF block
+            upright = ImageOps.exif_transpose(picture)
+        turned = upright.size != picture.size and upright.size == picture.size[::-1]
+        return _resized(_eight_bit(path, upright), (height, width) if turned else (width, height))
 
 
 def _eight_bit(path: Path, picture: Any) -> Any:
     """RGB or grey with 8 bits per channel."""
     from PIL import Image
 
-    if picture.mode in _SIXTEEN_BIT or picture.mode == "I":
-        values = np.asarray(picture).astype(np.int64)
-        if values.size and (values.min() < 0 or values.max() > 65535):
-            raise ImageError(str(path), "32-bit integer pixels, which have no agreed range")
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
     if picture.mode == "F":
         raise ImageError(str(path), "floating-point pixels, which have no agreed range")
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ImageError(str(path), "32-bit integer pixels, which have no agreed range")
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    if picture.has_transparency_data:
+        layered = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
     if picture.mode in ("L", "RGB"):
-        if "transparency" not in picture.info:
-            return picture
-    elif picture.mode in ("1", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
-        return picture.convert("L" if picture.mode == "1" else "RGB")
-    layered = picture.convert("RGBA")
-    white = Image.new("RGBA", layered.size, (255, 255, 255, 255))
-    return Image.alpha_composite(white, layered).convert("RGB")
+        return picture
+    return picture.convert("L" if picture.mode == "1" else "RGB")
 
 
 def _fitted(size: tuple[int, int], max_side: int | None, max_short: int | None) -> tuple[int, int]:
@@ -252,9 +212,7 @@ def _fitted(size: tuple[int, int], max_side: int | None, max_short: int | None) 
 
 
 def _resized(picture: Any, size: tuple[int, int]) -> Any:
-    from PIL import Image
-
-    return picture if picture.size == size else picture.resize(size, Image.Resampling.BICUBIC)
+    return picture if picture.size == size else picture.resize(size)  # bicubic
 
 
 def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
@@ -267,39 +225,31 @@ def resize(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 def _checked_pixels(pixels: npt.NDArray[Any]) -> Pixels:
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] != 3) or 0 in pixels.shape:
-        raise UsageError(
-            "An image array must have the shape (height, width) or (height, width, 3). "
-            f"Got {pixels.shape} instead."
-        )
-    if pixels.dtype == np.uint8:
-        return np.ascontiguousarray(pixels)
-    if pixels.dtype.kind == "f" and np.isfinite(pixels).all() and 0 <= pixels.min() <= pixels.max() <= 1:
-        return np.rint(pixels * 255).astype(np.uint8)
+    if pixels.size and (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
+        if pixels.dtype == np.uint8:
+            return np.ascontiguousarray(pixels)
+        if pixels.dtype.kind == "f" and 0 <= pixels.min() <= pixels.max() <= 1:  # NaN is in no range
+            return np.rint(pixels * 255).astype(np.uint8)
     raise UsageError(
-        "An image array must hold uint8, or floats from 0 to 1. "
-        f"Got {pixels.dtype} from {pixels.min()} to {pixels.max()}; rescale it."
+        "An image array must have the shape (height, width) or (height, width, 3) and hold uint8, or floats "
+        f"from 0 to 1. Got the shape {pixels.shape} and the type {pixels.dtype}; rescale it."
     )
 
 
 def as_images(X: Any, owner: str) -> Sequence[Any]:
     """A sequence of paths or pixel arrays, or an error that says what is wanted."""
-    if isinstance(X, (str, bytes)) or hasattr(X, "__fspath__"):
-        raise UsageError(f"{owner} takes a list of images. Got one path; put it into a list.")
-    if hasattr(X, "iloc"):  # a pandas column of paths
+    if hasattr(X, "to_numpy"):  # a pandas column of paths
         X = X.to_numpy()
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind in "OU":
-            X = X.reshape(-1)
-        elif X.ndim not in (3, 4):
-            raise UsageError(
-                f"{owner} takes a list of image paths or arrays, or one array (n, height, width[, 3]). "
-                f"Got an array of shape {X.shape} and dtype {X.dtype}."
-            )
-    elif not isinstance(X, Sequence):
-        raise UsageError(f"{owner} takes a list of image paths or arrays. Got {type(X).__name__}.")
-    if len(X) == 0:
-        raise UsageError(f"{owner} needs at least one image. Got an empty list.")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "OU":
+        X = X.ravel().tolist()
+    stacked = isinstance(X, np.ndarray) and X.ndim in (3, 4)
+    listed = isinstance(X, Sequence) and not isinstance(X, (str, bytes))
+    if not (stacked or listed) or len(X) == 0:
+        got = f"an array of shape {X.shape}" if isinstance(X, np.ndarray) else repr(X)
+        raise UsageError(
+            f"{owner} takes a list of at least one image, each a path or an array, or one array "
+            f"(n, height, width[, 3]). Got {got} instead."
+        )
     return X
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.features._parameters import refuse
+from residuum.features._parameters import check_integers, refuse
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -96,12 +96,11 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         EigenfacePCA
             The transformer itself.
         """
-        self._check_parameters()
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         dtype = X.dtype
         limit = min(X.shape[0] - 1, X.shape[1])
-        if self.n_components is not None and self.n_components > limit:
-            raise ValueError(self._too_many(f"min(n_samples - 1, n_features) = {limit}", X.shape))
+        if self.n_components is not None:
+            check_integers(self, n_components=(1, limit))
         # Squares of values near the ends of the floating point range would overflow or vanish.
         exponent = int(np.frexp(np.abs(X).max())[1])
         centred = np.ldexp(X.astype(np.float64, copy=False), -exponent)
@@ -117,7 +116,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "Check how the samples were loaded."
             )
         if self.n_components is not None and self.n_components > rank:
-            raise ValueError(self._too_many(f"the rank of the centred data, {rank}", X.shape))
+            refuse(self, "n_components", f"None or at most the rank of the centred data, {rank}")
         total = np.einsum("ij,ij->", centred, centred)
         self.components_ = directions[:rank].astype(dtype)
         self.mean_ = np.ldexp(mean, exponent).astype(dtype)
@@ -157,21 +156,6 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         projected /= norm
         return projected
 
-    def _check_parameters(self) -> None:
-        n = self.n_components
-        if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-            refuse(self, "n_components", "a positive integer or None")
-        for name in ("center", "normalize"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                refuse(self, name, "True or False")
-
-    def _too_many(self, limit: str, shape: tuple[int, ...]) -> str:
-        return (
-            f"The 'n_components' parameter of EigenfacePCA must be at most {limit}, for X with "
-            f"n_samples={shape[0]} and n_features={shape[1]}. Got {self.n_components} instead. "
-            "Ask for fewer, or None for all there are."
-        )
-
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
@@ -184,29 +168,19 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _principal_directions(centred: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     """Return the k largest singular values and right singular vectors (rows), signs fixed."""
-    result = _directions_by_gram(centred, k)
-    if result is None:
-        _, values, directions = scipy.linalg.svd(centred, full_matrices=False, check_finite=False)
-        result = values[:k], directions[:k]
-    values, directions = result
-    largest = directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)]
-    return values, directions * np.where(largest < 0, -1.0, 1.0)[:, None]
-
-
-def _directions_by_gram(centred: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Take the eigenvectors of the smaller Gram matrix, or give up (None) where they would lose accuracy."""
-    n_samples, n_features = centred.shape
-    wide = n_features > n_samples
+    wide = centred.shape[1] > centred.shape[0]
     gram = centred @ centred.T if wide else centred.T @ centred
-    size = len(gram)
     if not gram.any():
-        return np.zeros(k), np.eye(k, n_features)
-    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[size - k, size - 1], check_finite=False)
+        return np.zeros(k), np.eye(k, centred.shape[1])
+    last = len(gram) - 1
+    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[last - k + 1, last], check_finite=False)
     squares, vectors = squares[::-1], vectors[:, ::-1]
     if squares[-1] < _GRAM_LIMIT * squares[0]:
-        return None
-    values = np.sqrt(squares)
-    if not wide:
-        return values, vectors.T
-    # The product is orthogonal only up to the accuracy of the smallest eigenvalue; QR makes it so.
-    return values, np.linalg.qr(centred.T @ (vectors / values))[0].T
+        _, values, directions = scipy.linalg.svd(centred, full_matrices=False, check_finite=False)
+        values, directions = values[:k], directions[:k]
+    else:
+        values, directions = np.sqrt(squares), vectors.T
+        if wide:
+            # The product is orthogonal only up to the accuracy of the smallest eigenvalue; QR makes it so.
+            directions = np.linalg.qr(centred.T @ (vectors / values))[0].T
+    return values, svd_flip(None, directions, u_based_decision=False)[1]

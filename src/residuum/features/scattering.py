@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
@@ -28,22 +27,6 @@ from residuum.system.threads import single_threaded_blas
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
 # interpreter does not matter.
 _PIXELS_IN_FLIGHT = 200_000
-
-
-def _reflect(size: int, margin: int, step: int) -> npt.NDArray[np.intp]:
-    """Return mirrored indices from ``-margin`` to ``margin`` beyond the next multiple of ``step``."""
-    period = max(2 * size - 2, 1)
-    position = np.arange(-margin, -(-size // step) * step + margin) % period
-    return np.minimum(position, period - position)
-
-
-def _flatten(X: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Return images as rows, with their shape if X says it."""
-    X = X if hasattr(X, "shape") else np.asarray(X)
-    if len(X.shape) != 3:
-        return X, None  # validate_data judges the rest
-    X = np.asarray(X)
-    return X.reshape(len(X), -1), (int(X.shape[1]), int(X.shape[2]))
 
 
 def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> npt.NDArray[Any]:
@@ -57,14 +40,14 @@ def _convolve(spectra: npt.NDArray[Any], wavelets: FloatArray, factor: int) -> n
     return scipy.fft.ifft2(folded.view(spectra.dtype).reshape(n, -1, low_h, low_w), overwrite_x=True)
 
 
-def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, FloatArray]) -> FloatArray:
+def _smooth(maps: FloatArray, low_pass: tuple[FloatArray, ...]) -> FloatArray:
     """Low pass, sample and cut off the border: rows @ maps @ columns.T for a stack of maps (n, h, w)."""
     rows, cols = low_pass
     across = (maps.reshape(-1, maps.shape[-1]) @ cols.T).reshape(len(maps), maps.shape[-2], -1)  # (n, h, w')
     return np.tensordot(across, rows, axes=(1, 1)).swapaxes(1, 2)  # (n, h', w')
 
 
-def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int) -> FloatArray:
+def _scatter(images: FloatArray, bank: FilterBank, n_scales: int) -> FloatArray:
     """Scattering coefficients of padded images: (n, h, w) -> (n, n_paths, h', w')."""
     n = len(images)
     spectra = scipy.fft.fft2(images)  # (n, h, w)
@@ -74,8 +57,8 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
         moduli = moduli.reshape(-1, *moduli.shape[-2:])  # (n * L, h1, w1)
         averaged = _smooth(moduli, bank.low_pass[j1])
         first.append(averaged.reshape(n, -1, *averaged.shape[1:]))  # (n, L, h', w')
-        if max_order < 2 or j1 == n_scales - 1:
-            continue
+        if j1 == n_scales - 1:
+            break
         again = scipy.fft.fft2(moduli)
         deeper = []
         for j2 in range(j1 + 1, n_scales):
@@ -89,7 +72,7 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int, max_order: int
     return np.concatenate([zeroth, *first, *second], axis=1)
 
 
-class Scattering2D(TransformerMixin, BaseEstimator):
+class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """2-D Morlet scattering coefficients of images (Bruna & Mallat 2013).
 
     For an image x, wavelets psi and Gaussian low pass phi the features are ``x * phi``, ``|x * psi_a| * phi``
@@ -112,8 +95,6 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         Number of scales; features are averaged over about 2^J pixels.
     L : int, default=8
         Number of directions in the half circle.
-    max_order : {1, 2}, default=2
-        Largest number of wavelets in a path.
     image_shape : (int, int) or None, default=None
         Height and width of the images in the rows of a 2-D input. None: the shape of a 3-D input; for a 2-D
         input a square if the number of features is a square number, else one row of pixels (with a warning).
@@ -150,14 +131,12 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         J: int = 3,
         L: int = 8,
         *,
-        max_order: int = 2,
         image_shape: tuple[int, int] | None = None,
         normalize: Literal["path_max"] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.J = J
         self.L = L
-        self.max_order = max_order
         self.image_shape = image_shape
         self.normalize = normalize
         self.n_jobs = n_jobs
@@ -177,14 +156,14 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         Scattering2D
             The transformer itself.
         """
-        self._check_parameters()
-        rows, shape = _flatten(X)
-        rows = validate_data(self, rows, dtype=[np.float64, np.float32])
-        self.image_shape_ = self._resolve_shape(self.image_shape, shape, rows.shape[1])
+        check_integers(self, J=(1, 12), L=(1, 128))
+        if self.normalize not in (None, "path_max"):
+            refuse(self, "normalize", "None or 'path_max'")
+        self.image_shape_ = self._images(X, self.image_shape, reset=True).shape[1:]
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Return the scattering coefficients of every image; works without fit too.
+        """Return the scattering coefficients of every image.
 
         Parameters
         ----------
@@ -196,13 +175,10 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         ndarray of shape (n_images, n_paths * ceil(height / 2^J) * ceil(width / 2^J))
             Features, path by path, each map row by row.
         """
-        self._check_parameters()
-        rows, shape = _flatten(X)
-        rows = validate_data(self, rows, dtype=[np.float64, np.float32], reset=False)
-        wanted = getattr(self, "image_shape_", self.image_shape)
-        images = rows.reshape(len(rows), *self._resolve_shape(wanted, shape, rows.shape[1]))
-        n_paths, height, width = self._map_shape(images.shape[1:])
-        features = np.empty((len(images), n_paths, height, width), dtype=rows.dtype)
+        check_is_fitted(self)
+        images = self._images(X, self.image_shape_, reset=False)
+        n_paths, height, width = self._map_shape()
+        features = np.empty((len(images), n_paths, height, width), dtype=images.dtype)
         padded = (height + 2) * (width + 2) * 4**self.J
         block = max(1, _PIXELS_IN_FLIGHT // (padded * self.L))
         blocks = [slice(start, start + block) for start in range(0, len(images), block)]
@@ -216,10 +192,10 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         margin = 2**self.J
         # A common power of two keeps every square and product in range and is undone without rounding.
         exponent = np.frexp(np.abs(images).max(axis=(1, 2)))[1][:, None, None]
-        rows, cols = (_reflect(size, margin, margin) for size in images.shape[1:])
-        padded = np.ldexp(images, -exponent)[:, rows[:, None], cols]
+        borders = [(margin, margin + -size % margin) for size in images.shape[1:]]
+        padded = np.pad(np.ldexp(images, -exponent), [(0, 0), *borders], mode="reflect")
         bank = filter_bank(padded.shape[1:], self.J, self.L, images.dtype.name)
-        maps = _scatter(padded, bank, self.J, self.max_order)
+        maps = _scatter(padded, bank, self.J)
         if self.normalize == "path_max":
             peak = np.abs(maps).max(axis=(2, 3), keepdims=True)
             noise = 4 * np.finfo(maps.dtype).eps  # pixels are at most 1 here
@@ -227,78 +203,43 @@ class Scattering2D(TransformerMixin, BaseEstimator):
         else:
             np.ldexp(maps, exponent[:, None], out=out)
 
-    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> npt.NDArray[np.object_]:
-        """Return names such as ``s1_j0_t3_y0_x2``: order, scale and direction of each wavelet, row, column.
+    def _map_shape(self) -> tuple[int, int, int]:
+        n_paths = 1 + self.J * self.L + self.L**2 * self.J * (self.J - 1) // 2
+        height, width = (-(-size // 2**self.J) for size in self.image_shape_)
+        return n_paths, height, width
 
-        Parameters
-        ----------
-        input_features : sequence of str or None
-            Ignored, but its length must fit.
+    @property
+    def _n_features_out(self) -> int:
+        return math.prod(self._map_shape())
 
-        Returns
-        -------
-        ndarray of str
-            One name per feature.
-        """
-        check_is_fitted(self, "image_shape_")
-        if input_features is not None and len(input_features) != self.n_features_in_:
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(input_features)}."
-            )
-        _, height, width = self._map_shape(self.image_shape_)
-        first = [f"_j{j}_t{t}" for j in range(self.J) for t in range(self.L)]
-        paths = ["s0", *(f"s1{a}" for a in first)]
-        if self.max_order == 2:
-            paths += [f"s2{a}{b}" for i, a in enumerate(first) for b in first[(i // self.L + 1) * self.L :]]
-        names = [f"{path}_y{row}_x{col}" for path in paths for row in range(height) for col in range(width)]
-        return np.asarray(names, dtype=object)
-
-    def _map_shape(self, image_shape: Sequence[int]) -> tuple[int, int, int]:
-        n_first = self.J * self.L
-        n_second = self.L**2 * self.J * (self.J - 1) // 2 if self.max_order == 2 else 0
-        height, width = (-(-size // 2**self.J) for size in image_shape)
-        return 1 + n_first + n_second, height, width
-
-    def _resolve_shape(
-        self, wanted: Sequence[int] | None, given: tuple[int, int] | None, n_features: int
-    ) -> tuple[int, int]:
-        if wanted is not None:
-            height, width = (int(side) for side in wanted)
-            if given not in (None, (height, width)) or height * width != n_features:
-                raise ValueError(
-                    f"Scattering2D expects images of image_shape={(height, width)}, {height * width} pixels. "
-                    f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
-                    "Resize the images, or set image_shape and fit again."
+    def _images(self, X: Any, shape: Sequence[int] | None, *, reset: bool) -> FloatArray:
+        """Check X and return it as images (n, height, width)."""
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        given = None
+        if len(X.shape) == 3:  # validate_data judges the rest
+            given = X.shape[1:]
+            X = np.asarray(X).reshape(len(X), -1)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+        n_features = X.shape[1]
+        if shape is None:
+            side = math.isqrt(n_features)
+            shape = given or ((side, side) if side * side == n_features else (1, n_features))
+            if side * side != n_features and given is None:
+                warnings.warn(
+                    f"Scattering2D takes rows of {n_features} features as images of 1 x {n_features} pixels, "
+                    f"because {n_features} is not a square number. Pass image_shape=(height, width).",
+                    stacklevel=3,
                 )
-            return height, width
-        if given is not None:
-            return given
-        side = math.isqrt(n_features)
-        if side * side == n_features:
-            return side, side
-        warnings.warn(
-            f"Scattering2D takes rows of {n_features} features as images of 1 x {n_features} pixels, because "
-            f"{n_features} is not a square number. Pass image_shape=(height, width).",
-            stacklevel=3,
-        )
-        return 1, n_features
-
-    def _check_parameters(self) -> None:
-        check_integers(self, J=(1, 12), L=(1, 128), max_order=(1, 2))
-        if self.normalize not in (None, "path_max"):
-            refuse(self, "normalize", "None or 'path_max'")
-        shape = self.image_shape
-        if shape is not None and not (
-            isinstance(shape, Sequence)
-            and len(shape) == 2
-            and all(isinstance(side, Integral) and side > 0 for side in shape)
-        ):
-            refuse(self, "image_shape", "None or two positive integers (height, width)")
+        if np.shape(shape) != (2,) or math.prod(shape) != n_features or given not in (None, tuple(shape)):
+            raise ValueError(
+                f"Scattering2D expects images of image_shape={shape}, (height, width). "
+                f"Got X with {f'images of shape {given}' if given else f'{n_features} features'}. "
+                "Resize the images, or set image_shape and fit again."
+            )
+        return X.reshape(len(X), *shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        tags.requires_fit = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -22,7 +22,7 @@ from residuum.dictionary import unit_rows
 from residuum.errors import DataError, DataFormatError, DataNotFoundError
 from residuum.experiments.compared_data import Split
 from residuum.features import EXTRACTORS
-from residuum.features.extraction import ImageFeatures, extract_images
+from residuum.features.extraction import ImageFeatures, extract_images, fit_extractor
 from residuum.features.networks import NETWORKS
 from residuum.paper.data import ImageSamples, data_home, load_images
 from residuum.paper.entries import Row
@@ -156,10 +156,11 @@ class PhotoTrials:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
         self._say(f"{row.name}: features")
+        extractor = make_extractor(row.features, self._home)
+        fit_extractor(extractor, train, cache_dir=self._cache_dir)
         found = extract_images(
             [*train, *(paths[i] for i in parts.test)],
-            make_extractor(row.features, self._home),
-            fit_on=train,
+            extractor,
             cache_dir=self._cache_dir,
             n_jobs=-1,
             progress=lambda done, total: self._say(f"{row.name}: {done} of {total} images"),

@@ -72,7 +72,7 @@ def scattering(images: Array, cache_dir: Path | None) -> Array:
     """Scattering coefficients (J=3, L=8, order 2), each path's map divided by its maximum; kept on disk."""
     images = images.astype(np.float32)
     transformer = Scattering2D(J=3, L=8, normalize="path_max", n_jobs=-1).fit(images[:1])
-    return cached_transform(transformer, images, cache_dir=cache_dir, mmap=True)
+    return cached_transform(transformer, images, cache_dir=cache_dir)
 
 
 FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
