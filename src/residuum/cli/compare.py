@@ -86,7 +86,8 @@ def compare(
     from residuum.experiments.run_folder import open_folder
     from residuum.experiments.summary import comparison_table
     from residuum.reports.table import print_table
-    from residuum.system.machine import limit_threads, machine_facts
+    from residuum.system.machine import machine_facts
+    from residuum.system.threads import limit_threads
 
     chosen = comparison.choose_methods(methods)
     if data is None:

@@ -44,7 +44,7 @@ def evaluate(
     from residuum.models import answer, open_queries
     from residuum.models import evaluate as figures
     from residuum.models.file import open_model
-    from residuum.system.machine import limit_threads
+    from residuum.system.threads import limit_threads
 
     reading = reading_arguments(options)
     saved = open_model(model)

@@ -110,7 +110,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     from residuum.inputs.image_features import thumbnails
     from residuum.models import find_method, parse_settings
     from residuum.models.file import save_model
-    from residuum.system.machine import limit_threads
+    from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
     options["method"] = find_method(options["method"])

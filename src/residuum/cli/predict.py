@@ -40,7 +40,7 @@ def predict(
     """
     from residuum.models import answer, open_queries, records
     from residuum.models.file import open_model
-    from residuum.system.machine import limit_threads
+    from residuum.system.threads import limit_threads
 
     if out is not None:
         target = check_target(out, model, data, options["labels"])

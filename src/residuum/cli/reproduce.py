@@ -72,7 +72,7 @@ def reproduce(
     from residuum.paper.running import accuracy_job, make_plan
     from residuum.paper.speed import speed_job
     from residuum.paper.tables import EXPERIMENTS, get_experiment
-    from residuum.system.machine import allowed_cores, limit_threads
+    from residuum.system.threads import allowed_cores, limit_threads
 
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [get_experiment(name) for name in wanted]
