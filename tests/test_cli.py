@@ -247,7 +247,7 @@ def test_a_closed_stdout_is_no_error(shell):
 def test_missed_tolerance_is_exit_code_4_after_everything_is_written(inside, tmp_path, monkeypatch):
     from residuum.experiments import comparison
 
-    monkeypatch.setitem(comparison.TUNED, "NRC", {"tol": 1e-12, "max_iter": 3})
+    monkeypatch.setitem(comparison.TUNED, "NRC", {"step_tol": 1e-12, "max_iter": 3})
     code, text, error = inside(*QUICK, "--methods", "nrc", "--out", "run")
     assert code == 4
     assert "NRC: 3494 of 3494 queries missed the tolerance." in text

@@ -18,7 +18,6 @@ from residuum.errors import DataFormatError, NotConvergedError, UsageError
 if TYPE_CHECKING:
     from residuum.experiments.compared_data import Data
     from residuum.experiments.comparison import Settings
-    from residuum.inputs import OwnData
 
 # Values of options that say nothing, where it is not None.
 _UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
@@ -158,8 +157,11 @@ def _own_samples(
     found = shared.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
-    with output.report_warnings():
-        found = _with_features(found, options)
+    if found.kind == "images":
+        with output.report_warnings():
+            found, _ = shared.features_of_images(found, options)
+    elif options["extractor"] is not None:
+        raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     splitting = splitting_of(
         found,
         trials=trials,
@@ -184,32 +186,6 @@ def _own_samples(
         arguments=arguments,
     )
     return data, splitting.trials, splitting.train_per_class
-
-
-def _with_features(data: OwnData, options: dict[str, Any]) -> OwnData:
-    """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
-    from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import with_features
-    from residuum.models.preparing import as_pixels, built_extractor
-
-    name = options["extractor"]
-    if data.kind != "images":
-        if name is not None:
-            raise UsageError(f"--with {name} goes with a folder of images. Got {data.source}.")
-        return data
-    name = name or "bow_sift"
-    if name == "pixels":
-        found = as_pixels(data, options["image_shape"])
-    else:
-        assert data.paths is not None
-        extractor = built_extractor(name, options["weights"], options["device"])
-        if data.split is not None:
-            parts = zip(data.paths, data.split, strict=True)
-            fit_extractor(extractor, [path for path, part in parts if part == "train"])
-        with output.image_progress(name) as progress:
-            found = with_features(data, extractor, progress=progress)
-    output.say_notes(found, before=data)
-    return found
 
 
 def _run_and_write(settings: Settings, data: Data, folder: Path, machine: dict[str, Any]) -> dict[str, Any]:

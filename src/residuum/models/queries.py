@@ -1,10 +1,10 @@
-"""New data for a saved model: read as its training data were, and brought to what its estimator takes."""
+"""New data for a saved model: read as its training data were, answered, and the answers as plain records."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.estimators.answers import Answers
 from residuum.inputs import ExpectedColumns, OwnData, TextFormat, read_data
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.file import SavedModel
@@ -92,3 +93,38 @@ def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
     position = {str(label): i for i, label in enumerate(classes.tolist())}
     texts = [str(label) for label in labels.tolist()]
     return np.array([position.get(text, -1) for text in texts]), np.array(texts)
+
+
+def steps_and_classifier(estimator: Any) -> tuple[list[Any], Any]:
+    """The transformers before a classifier in the order of their work, and the classifier."""
+    if not isinstance(estimator, Pipeline):
+        return [], estimator
+    *steps, classifier = (step for _, step in estimator.steps)
+    return [step for step in steps if step not in (None, "passthrough")], classifier
+
+
+def answer(estimator: Any, X: Any) -> Answers:
+    """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X."""
+    steps, classifier = steps_and_classifier(estimator)
+    for step in steps:
+        X = step.transform(X)
+    return classifier.answer(X)
+
+
+def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first."""
+    classes, labels = answers.classes.tolist(), answers.labels.tolist()
+    runners_up, margins = answers.runners_up, answers.margins
+    for i, name in enumerate(names.tolist()):
+        winner = answers.winners[i]
+        record: dict[str, Any] = {"name": name, "label": labels[i]}
+        record["margin"] = float(margins[i])
+        record["runner_up"] = None if runners_up is None else classes[runners_up[i]]
+        record["residual"] = float(answers.residuals[i, winner])
+        if answers.probabilities is not None:
+            record["probability"] = float(answers.probabilities[i].max())
+        if answers.rejected is not None:
+            record["rejected"] = bool(answers.rejected[i])
+            record["nearest"] = classes[winner]
+            record["confidence"] = float(answers.confidence[i])
+        yield record
