@@ -129,7 +129,7 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
         return data, () if extractor is None else ((EXTRACTOR, extractor),)
     if options["extractor"] not in (None, "pixels", "scattering"):
         raise UsageError(f"--with {options['extractor']} takes a folder of images. Got {data.source}.")
-    shape, n_features = options["image_shape"] or guess_image_shape(data), data.features.shape[1]
+    shape, n_features = options["image_shape"] or guess_image_shape(data), np.shape(data.features)[1]
     if shape is None or data.image_shape is not None:
         return data, ()
     if shape[0] * shape[1] != n_features:
@@ -164,6 +164,7 @@ def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None
     """The notes in the model file, by which new data are read alike."""
     from residuum.system.json_text import plain
 
+    assert train.features is not None
     raw = train.kind != "images" or extractor == "pixels"
     about = {
         "input": {
@@ -190,7 +191,7 @@ def _report(
 
     from residuum.system.json_text import to_json
 
-    classes, counts = np.unique(train.labels, return_counts=True)
+    classes, counts = np.unique(np.asarray(train.labels), return_counts=True)
     steps, n_features = fitted.step_names, fitted.classifier.n_features_in_
     if as_json:
         summary = {

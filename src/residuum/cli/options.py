@@ -143,7 +143,7 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
     else:
         extractor = built_extractor(name, options["weights"], options["device"])
         if data.split is not None and (data.split == "test").any():
-            fit_extractor(extractor, data.rows(data.split == "train").paths)
+            fit_extractor(extractor, data.rows(data.split == "train").paths or ())
         with progress_bars() as report:
             found = with_features(data, extractor, progress=partial(report, name))
     say_notes(found, before=data)

@@ -58,7 +58,7 @@ def reproduce(
     """Run the paper's experiments again: table1 to table11, figure1, figure2, or all.
 
     Tables go to standard output with the paper's numbers beside ours. The run folder keeps one file for every
-    finished result (raw predictions, parameters, seed, versions, machine), and report.md, report.tex and
+    finished result (raw predictions, parameters, seed, versions, machine), and report.md and
     report.html. An interrupted run continues when the same command is given again.
 
     Table 6 has six sets of photographs; tables 7 to 11 are its rows of one data set each, with the figures of
@@ -165,7 +165,7 @@ def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json:
         for table in tables_of(contents, names, protocols):
             print_table(table, sys.stdout)
             click.echo()
-    click.echo(f"Wrote report.md, report.tex and report.html to {folder}", err=True)
+    click.echo(f"Wrote report.md and report.html to {folder}", err=True)
 
 
 @contextmanager
