@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from residuum.cli.options import FILE, json_option, n_jobs_option, read_queries, reading_options
 from residuum.cli.output import report_warnings, require_convergence, say_notes
 from residuum.errors import UsageError
-
-if TYPE_CHECKING:
-    from residuum.reports.table import Table
+from residuum.reports.numbers import four_digits, percent
+from residuum.reports.table import Table, print_table
+from residuum.system.json_text import to_json
 
 _LARGEST_MATRIX = 12
 _SHOWN = 10
@@ -37,7 +37,6 @@ def evaluate(
     """
     from residuum.models import answer
     from residuum.models import evaluate as figures
-    from residuum.system.json_text import to_json
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:
@@ -56,9 +55,6 @@ def evaluate(
 
 
 def _show(found: dict[str, Any]) -> None:
-    from residuum.reports.numbers import percent
-    from residuum.reports.table import print_table
-
     click.echo(f"Accuracy: {100 * found['accuracy']:.2f} % of {found['samples']} samples")
     if found["unknown"]:
         listed = ", ".join(found["unknown_labels"][:_SHOWN])
@@ -76,9 +72,6 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _class_table(classes: list[dict[str, Any]]) -> Table:
-    from residuum.reports.numbers import percent
-    from residuum.reports.table import Table
-
     rows = tuple(
         (str(k["label"]), percent(k["precision"]), percent(k["recall"]), str(k["samples"]), str(k["answers"]))
         for k in classes
@@ -88,8 +81,6 @@ def _class_table(classes: list[dict[str, Any]]) -> Table:
 
 def _confusion_table(confusion: dict[str, Any]) -> Table:
     """The matrix, or with many classes the most frequent confusions."""
-    from residuum.reports.table import Table
-
     true, answered, counts = confusion["true"], confusion["answered"], confusion["counts"]
     if len(answered) <= _LARGEST_MATRIX:
         rows = tuple((str(label), *map(str, row)) for label, row in zip(true, counts, strict=True))
@@ -106,9 +97,6 @@ def _confusion_table(confusion: dict[str, Any]) -> Table:
 
 
 def _curve_table(part: dict[str, Any]) -> Table:
-    from residuum.reports.numbers import four_digits, percent
-    from residuum.reports.table import Table
-
     rows = tuple(
         (four_digits(point["threshold"]), percent(point["false_accept"]), percent(point["false_reject"]))
         for point in part["curve"]

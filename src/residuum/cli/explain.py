@@ -10,6 +10,8 @@ import click
 
 from residuum.cli.options import FILE, read_queries, reading_options
 from residuum.cli.output import check_target, report_warnings, require_convergence, write_output
+from residuum.reports.table import print_table
+from residuum.system.json_text import to_json
 
 
 @click.command()
@@ -41,8 +43,6 @@ def explain(
     from residuum.explain.page import explanation_page
     from residuum.explain.rows import explain_row, find_row
     from residuum.explain.text import atom_table, class_table
-    from residuum.reports.table import print_table
-    from residuum.system.json_text import to_json
 
     with report_warnings():
         saved, queries, estimator = read_queries(model, data, options)

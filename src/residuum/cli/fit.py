@@ -14,6 +14,7 @@ from residuum.cli import options as shared
 from residuum.cli.options import FILE
 from residuum.cli.output import check_target, report_warnings, require_convergence
 from residuum.errors import UsageError
+from residuum.system.json_text import plain, to_json
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
@@ -77,8 +78,9 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     file) their accuracy is printed; the model is fitted to the training samples alone.
     """
     from residuum.inputs.image_features import thumbnails
-    from residuum.models import find_method, fit_recipe, parse_settings
+    from residuum.models import Recipe, find_method, fit_recipe, parse_settings
     from residuum.models.file import save_model
+    from residuum.models.preparing import chosen_scale
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
@@ -88,7 +90,11 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     samples = shared.read_with_test(data, options)
     with limit_threads(n_jobs), report_warnings() as unconverged:
         samples, before = _prepared(samples, options)
-        recipe = _recipe(samples, options)
+        recipe = Recipe(
+            scattering=options["extractor"] == "scattering",
+            scale=chosen_scale(samples, options["scale"]),
+            **{name: options[name] for name in ("method", "select", "settings", "pca", "confidence")},
+        )
         train, test = samples.rows(samples.split == "train"), samples.rows(samples.split == "test")
         shape = train.image_shape
         fitted = fit_recipe(
@@ -129,7 +135,7 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
         return data, () if extractor is None else ((EXTRACTOR, extractor),)
     if options["extractor"] not in (None, "pixels", "scattering"):
         raise UsageError(f"--with {options['extractor']} takes a folder of images. Got {data.source}.")
-    shape, n_features = options["image_shape"] or guess_image_shape(data), np.shape(data.features)[1]
+    shape, n_features = options["image_shape"] or guess_image_shape(data), np.asarray(data.features).shape[1]
     if shape is None or data.image_shape is not None:
         return data, ()
     if shape[0] * shape[1] != n_features:
@@ -138,17 +144,6 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
             f"{n_features} features."
         )
     return replace(data, image_shape=shape), ()
-
-
-def _recipe(data: OwnData, options: dict[str, Any]) -> Recipe:
-    from residuum.models import Recipe
-    from residuum.models.preparing import chosen_scale
-
-    return Recipe(
-        scattering=options["extractor"] == "scattering",
-        scale=chosen_scale(data, options["scale"]),
-        **{name: options[name] for name in ("method", "select", "settings", "pca", "confidence")},
-    )
 
 
 def _held_out(fitted: Fitted, test: OwnData, n_before: int) -> dict[str, Any]:
@@ -162,8 +157,6 @@ def _held_out(fitted: Fitted, test: OwnData, n_before: int) -> dict[str, Any]:
 
 def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None) -> dict[str, Any]:
     """The notes in the model file, by which new data are read alike."""
-    from residuum.system.json_text import plain
-
     assert train.features is not None
     raw = train.kind != "images" or extractor == "pixels"
     about = {
@@ -188,8 +181,6 @@ def _report(
     out: Path, train: OwnData, fitted: Fitted, held_out: dict[str, Any] | None, as_json: bool
 ) -> None:
     import numpy as np
-
-    from residuum.system.json_text import to_json
 
     classes, counts = np.unique(np.asarray(train.labels), return_counts=True)
     steps, n_features = fitted.step_names, fitted.classifier.n_features_in_

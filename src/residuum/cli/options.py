@@ -11,6 +11,7 @@ import click
 
 from residuum.cli.output import say_notes
 from residuum.errors import UsageError
+from residuum.system.progress import progress_bars
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
@@ -116,13 +117,10 @@ def read_queries(
     """The model, the samples of `data`, and the estimator that takes their features; notes go to stderr."""
     from residuum.models import open_queries
     from residuum.models.file import open_model
-    from residuum.system.progress import progress_bars
 
     reading = reading_arguments(options)
     saved = open_model(model)
-    with progress_bars() as report:
-        progress = partial(report, data.name)
-        queries, estimator = open_queries(saved, data, split=split, progress=progress, **reading)
+    queries, estimator = open_queries(saved, data, split=split, **reading)
     say_notes(queries)
     return saved, queries, estimator
 
@@ -135,7 +133,6 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
     from residuum.features.extraction import fit_extractor
     from residuum.inputs.image_features import with_features
     from residuum.models.preparing import as_pixels, built_extractor
-    from residuum.system.progress import progress_bars
 
     name, extractor = options["extractor"] or "bow_sift", None
     if name == "pixels":

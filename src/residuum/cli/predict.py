@@ -12,6 +12,7 @@ import click
 from residuum.cli.options import FILE, n_jobs_option, read_queries, reading_options
 from residuum.cli.output import check_target, report_warnings, require_convergence, write_output
 from residuum.errors import UsageError
+from residuum.system.json_text import to_json
 
 
 @click.command()
@@ -32,7 +33,6 @@ def predict(
     needed.
     """
     from residuum.models import answer, records
-    from residuum.system.json_text import to_json
     from residuum.system.threads import limit_threads
 
     if out is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from residuum.estimators.answers import Answers
 from residuum.inputs import ExpectedColumns, OwnData, TextFormat, read_data
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.file import SavedModel
+from residuum.system.progress import progress_bars
 
 EXTRACTOR = "images"  # name of the step that takes image files
 
@@ -29,7 +31,6 @@ def open_queries(
     labels: str | os.PathLike[str] | None = None,
     text: TextFormat | None = None,
     split: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnData, Any]:
     """Samples whose `features` the returned estimator takes.
 
@@ -42,8 +43,6 @@ def open_queries(
         both sides have names; missing ones are an error that names them.
     label, drop, labels, text, split
         As in `read_data`.
-    progress : callable, optional
-        Called with the number of images done and their total.
 
     Returns
     -------
@@ -61,7 +60,7 @@ def open_queries(
         kinds = {True: "a folder of images", False: "numbers"}
         raise UsageError(f"The model takes {kinds[takes_images]}; {path} is {kinds[not takes_images]}.")
     if takes_images:
-        return _image_queries(model, about, data, progress)
+        return _image_queries(model, about, data)
     assert data.features is not None
     if n_features is not None and data.features.shape[1] != n_features:
         raise DataFormatError(
@@ -73,16 +72,15 @@ def open_queries(
     return data, model.estimator
 
 
-def _image_queries(
-    model: SavedModel, about: dict[str, Any], data: OwnData, progress: Callable[[int, int], None] | None
-) -> tuple[OwnData, Any]:
+def _image_queries(model: SavedModel, about: dict[str, Any], data: OwnData) -> tuple[OwnData, Any]:
     estimator = model.estimator
     if about.get("features", {}).get("with") == "pixels":
         height, width = about["image_shape"]
         return with_pixels(data, (height, width)), estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
-    return with_features(data, estimator.steps[0][1], progress=progress), estimator[1:]
+    with progress_bars() as report:
+        return with_features(data, estimator[0], progress=partial(report, "images")), estimator[1:]
 
 
 def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:

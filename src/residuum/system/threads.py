@@ -116,14 +116,8 @@ def run_chunks(work: Callable[[int, int], None], n_items: int, chunk: int, n_thr
                 work(*span)
             return
         with ThreadPoolExecutor(min(n_threads, len(spans)), thread_name_prefix="residuum") as pool:
-            futures = [pool.submit(work, *span) for span in spans]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+            for _ in pool.map(lambda span: work(*span), spans):
+                pass  # an error or an interrupt is raised here and cancels the chunks that have not begun
 
 
 def in_order(
