@@ -32,26 +32,11 @@ _UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
     type=int,
     help="Training samples of each class.  [default: 50, or half of the smallest class of DATA]",
 )
-@click.option(
-    "--select",
-    type=click.Choice(["fixed", "cv"]),
-    default="fixed",
-    show_default=True,
-    help="Fixed parameters, or chosen by cross-validation within the training samples.",
-)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
-@click.option(
-    "--scale",
-    type=click.Choice(["none", "standard", "minmax", "unit"]),
-    help="Scaling of DATA, fitted in each trial.  [default: minmax for tables, else none]",
-)
-@click.option("--pca", type=int, metavar="D", help="Principal directions of DATA, fitted in each trial.")
 @click.option(
     "--with", "extractor", metavar="NAME", help="Features of a folder of images.  [default: bow_sift]"
 )
-@click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
-@click.option("--device", help="Where the network runs, such as cpu or cuda.")
-@click.option("--image-shape", callback=shared.image_shape, metavar="HxW", help="Size for --with pixels.")
+@shared.preparing_options
 @shared.splitting_options
 @shared.reading_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")

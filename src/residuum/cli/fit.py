@@ -33,28 +33,10 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
     help="The classifier, such as NRC or CRC, in any case; a wrong name lists them all.",
 )
 @click.option(
-    "--select",
-    type=click.Choice(["fixed", "cv"]),
-    default="fixed",
-    show_default=True,
-    help="Parameters as given, or chosen by cross-validation within the training samples.",
-)
-@click.option(
     "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Parameter of the method; repeatable."
 )
-@click.option(
-    "--scale",
-    type=click.Choice(["none", "standard", "minmax", "unit"]),
-    help="Features to mean 0 and deviation 1, to 0..1, or samples to norm 1.  "
-    "[default: minmax for tables, else none]",
-)
-@click.option("--pca", type=int, metavar="D", help="Project onto D principal directions.")
 @click.option("--with", "extractor", metavar="NAME", help=f"Features of images: {FEATURES}; or scattering.")
-@click.option("--weights", type=FILE, help="Weight file of the network.")
-@click.option("--device", help="Where the network runs, such as cpu or cuda.")
-@click.option(
-    "--image-shape", callback=shared.image_shape, metavar="HxW", help="Size of the pictures in the rows."
-)
+@shared.preparing_options
 @click.option("--probability", is_flag=True, help="Calibrate probabilities by cross-validation.")
 @click.option("--reject-threshold", type=float, help="Answer 'none of these' below this confidence.")
 @click.option(

@@ -32,7 +32,16 @@ def _together(*options: Decorator) -> Decorator:
     return add
 
 
-# Every command that reads a table has these; `reading_arguments` takes their values out of the options again.
+def _image_shape(_context: Any, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    height, _, width = value.lower().replace("×", "x").partition("x")
+    if not (height.isdecimal() and width.isdecimal() and int(height) * int(width)):
+        raise click.BadParameter(f"{value!r} must be HEIGHTxWIDTH, such as 32x32.", param=parameter)
+    return int(height), int(width)
+
+
+# Every command that reads a table has these; `_reading_arguments` takes their values out again.
 reading_options = _together(
     click.option("--label", metavar="COLUMN", help="Label column by name or position (-1: the last)."),
     click.option("--drop", metavar="A,B,...", multiple=True, help="Columns to leave out."),
@@ -64,13 +73,32 @@ splitting_options = _together(
     ),
     click.option("--groups", metavar="COLUMN", help="Samples of one group stay on one side of a split."),
 )
+preparing_options = _together(
+    click.option(
+        "--select",
+        type=click.Choice(["fixed", "cv"]),
+        default="fixed",
+        show_default=True,
+        help="Fixed parameters, or chosen by cross-validation within the training samples.",
+    ),
+    click.option(
+        "--scale",
+        type=click.Choice(["none", "standard", "minmax", "unit"]),
+        help="Features to mean 0 and deviation 1, to 0..1, or samples to norm 1.  "
+        "[default: minmax for tables, else none]",
+    ),
+    click.option("--pca", type=int, metavar="D", help="Project onto D principal directions."),
+    click.option("--weights", type=FILE, help="Weight file of the network."),
+    click.option("--device", help="Where the network runs, such as cpu or cuda."),
+    click.option("--image-shape", callback=_image_shape, metavar="HxW", help="Size of the pictures."),
+)
 n_jobs_option = click.option(
     "--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]"
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
 
-def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
     from residuum.inputs import TextFormat
 
@@ -93,7 +121,7 @@ def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
     from residuum.inputs import ExpectedColumns, read_data
     from residuum.inputs.splitting import join_train_and_test
 
-    reading = reading_arguments(options)
+    reading = _reading_arguments(options)
     test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
     data = read_data(path, split=split, group=group, **reading)
     say_notes(data)
@@ -118,7 +146,7 @@ def read_queries(
     from residuum.models import open_queries
     from residuum.models.file import open_model
 
-    reading = reading_arguments(options)
+    reading = _reading_arguments(options)
     saved = open_model(model)
     queries, estimator = open_queries(saved, data, split=split, **reading)
     say_notes(queries)
@@ -145,13 +173,3 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
             found = with_features(data, extractor, progress=partial(report, name))
     say_notes(found, before=data)
     return found, extractor
-
-
-def image_shape(_context: Any, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """The numbers of HEIGHTxWIDTH; a callback of click."""
-    if value is None:
-        return None
-    height, _, width = value.lower().replace("×", "x").partition("x")
-    if not (height.isdecimal() and width.isdecimal() and int(height) * int(width)):
-        raise click.BadParameter(f"{value!r} must be HEIGHTxWIDTH, such as 32x32.", param=parameter)
-    return int(height), int(width)
