@@ -20,11 +20,7 @@ def doctor(as_json: bool) -> None:
 
     facts, home = machine_facts(), data_home()
     facts["extras"] = {
-        name: {
-            "packages": packages,
-            "complete": all(packages.values()),
-            "install": f'python -m pip install "residuum[{name}]"',
-        }
+        name: {"packages": packages, "install": f'python -m pip install "residuum[{name}]"'}
         for name, packages in extras().items()
     }
     facts["data_home"] = {

@@ -19,7 +19,7 @@ SHOWN = 20
 
 
 def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes: Sequence[str] = ()) -> str:
-    """One self-contained HTML page.
+    """One self-contained HTML page; write it as UTF-8.
 
     Parameters
     ----------
@@ -29,11 +29,6 @@ def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes
         Heading and title of the page.
     notes : sequence of str, default=()
         Lines under the answer, such as the true class, before those of the row.
-
-    Returns
-    -------
-    page : str
-        HTML; write it as UTF-8.
     """
     content = row.explanation.to_dict()
     atoms = content["atoms"][:SHOWN]

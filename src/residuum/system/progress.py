@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# report(task, done, total, note): `task` names the bar, a total of None shows a bar without an end, and
-# `note` is shown behind it, for example the time left.
 Report = Callable[..., None]
 
 
@@ -16,7 +14,8 @@ Report = Callable[..., None]
 def progress_bars(*, of_bytes: bool = False, shown: bool = True) -> Iterator[Report]:
     """Yield ``report(task, done, total=None, note="")``, which moves the bar of a task and makes it at need.
 
-    The library of the bars loads slowly, so it is loaded by the first report to a terminal.
+    A total of None shows a bar without an end; the note stands behind the bar, for example the time left. The
+    library of the bars loads slowly, so it is loaded by the first report to a terminal.
 
     Parameters
     ----------
