@@ -10,6 +10,7 @@ from residuum import load_model, save_model
 from residuum.cli.main import main
 from residuum.estimators import METHODS
 from residuum.estimators.base import NON_NEGATIVE, POSITIVE, RepresentationClassifier
+from residuum.experiments.comparison import choose_methods
 from residuum.problem import CodingProblem
 from residuum.solvers import ClosedForm
 
@@ -47,8 +48,8 @@ def wine(tmp_path):
 
 def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys):
     model = tmp_path / "wine.residuum"
-    assert main(["fit", "--list-methods"]) == 0
-    assert "BlendedCRC" in capsys.readouterr().out.splitlines()
+    assert main(["fit", str(wine), "--method", "unknown"]) == 2
+    assert "SoftNRC, BlendedCRC." in capsys.readouterr().err
     options = ["--method", "blendedcrc", "--set", "blend=0.25", "--probability", "--test-size", "0.5"]
     assert main(["fit", str(wine), *options, "--out", str(model), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
@@ -57,6 +58,15 @@ def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys
     assert summary["held_out"]["accuracy"] > 0.8
     assert main(["predict", str(model), str(wine)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 179
+
+
+def test_compare_offers_it_beside_the_others(added, wine, tmp_path, capsys):
+    assert choose_methods(None) == ("SVM", "softmax", *METHODS)
+    assert "BlendedCRC" in choose_methods(None)
+    options = ["--methods", "crc,blendedcrc", "--trials", "1", "--json", "--out", str(tmp_path / "run")]
+    assert main(["compare", str(wine), *options]) == 0
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert [row["method"] for row in summary] == ["CRC", "BlendedCRC"]
 
 
 def test_a_model_file_holds_it(added, tmp_path):
@@ -71,3 +81,4 @@ def test_a_model_file_holds_it(added, tmp_path):
 def test_without_the_line_it_is_unknown(wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--method", "BlendedCRC", "--out", str(tmp_path / "m")]) == 2
     assert "--method must be one of NSC, SRC" in capsys.readouterr().err
+    assert "BlendedCRC" not in choose_methods(None)

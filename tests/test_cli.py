@@ -75,13 +75,10 @@ def test_public_names_are_all_there_and_no_other():
 def test_every_listed_command_loads_and_has_help():
     result = CliRunner().invoke(cli.cli, ["--help"])
     assert result.exit_code == 0
-    for name, (_, text) in cli.COMMANDS.items():
+    assert "--debug" in result.output
+    for name, text in cli.COMMANDS.items():
         assert re.search(rf"{name} +{re.escape(text)}", result.output)
-        one = CliRunner().invoke(cli.cli, [name, "--help"])
-        assert one.exit_code == 0
-        assert one.output.count("--debug") == 1
-    nested = CliRunner().invoke(cli.cli, ["data", "list", "--help"])
-    assert nested.output.count("--debug") == 1
+        assert CliRunner().invoke(cli.cli, [name, "--help"]).exit_code == 0
 
 
 def test_no_argument_shows_help_and_version_is_the_packages(capsys):
@@ -250,7 +247,7 @@ def test_a_closed_stdout_is_no_error(shell):
 def test_missed_tolerance_is_exit_code_4_after_everything_is_written(inside, tmp_path, monkeypatch):
     from residuum.experiments import comparison
 
-    monkeypatch.setitem(comparison.TUNED, "NRC", {"tol": 1e-12, "max_iter": 3})
+    monkeypatch.setitem(comparison.TUNED, "NRC", {"step_tol": 1e-12, "max_iter": 3})
     code, text, error = inside(*QUICK, "--methods", "nrc", "--out", "run")
     assert code == 4
     assert "NRC: 3494 of 3494 queries missed the tolerance." in text

@@ -20,8 +20,8 @@ from residuum.experiments.summary import comparison_table
 from residuum.reports.table import Table, markdown, print_table
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
-from residuum.system.machine import limit_threads, machine_facts
-from residuum.system.threads import thread_count
+from residuum.system.machine import machine_facts
+from residuum.system.threads import limit_threads, thread_count
 
 METHODS = ("SVM", "CRC", "NRC")
 

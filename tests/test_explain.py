@@ -34,7 +34,7 @@ from residuum import (
 )
 from residuum.cli.main import main
 from residuum.explain.page import SHOWN, explanation_page
-from residuum.explain.rows import explain_row, find_row
+from residuum.explain.rows import ExplainedRow, explain_row, find_row
 from residuum.inputs import OwnData
 from residuum.reports.thumbnails import to_pixels
 
@@ -243,14 +243,13 @@ def digit_page(digits):
     fitted = ConfidentClassifier(CRC(), reject_threshold=0.01).fit(X, y)
     why = fitted.explain(Q[3], max_atoms=12).named([f"d{i}.png" for i in range(len(X))])
     parts = np.linalg.norm(Q[3]) * np.array(class_parts(fitted, Q[3]))
-    text = explanation_page(
+    row = ExplainedRow(
         why,
         query_image=to_pixels(Q[3], (8, 8), low=0, high=16),
         atom_images=to_pixels(X, (300, 8, 8), low=0, high=16),
         class_images={k: to_pixels(part, (8, 8), low=0, high=16) for k, part in enumerate(parts)},
-        title="Why row 3",
     )
-    return why, text
+    return why, explanation_page(row, title="Why row 3")
 
 
 def many_classes():
@@ -258,7 +257,8 @@ def many_classes():
     labels = np.array([f"species {i:03d} {HOSTILE if i % 40 == 0 else ''}" for i in range(130)])
     X = rng.random((260, 30))
     fitted = ConfidentClassifier(SRC(rule="scaled_residual")).fit(X, np.repeat(labels, 2))
-    return explanation_page(fitted.explain(X[0] + 0.1).named([HOSTILE] * 260), title=HOSTILE, notes=[HOSTILE])
+    row = ExplainedRow(fitted.explain(X[0] + 0.1).named([HOSTILE] * 260))
+    return explanation_page(row, title=HOSTILE, notes=[HOSTILE])
 
 
 def test_page_holds_the_numbers_of_the_json(digit_page):
@@ -320,7 +320,7 @@ def test_hostile_texts_stay_texts():
     assert "\x00" not in text
     assert "\u202e" not in text
     surrogate = NRC().fit(np.eye(2), ["a", "b"]).explain([1, 0]).named(["\udcff.png", "b.png"])
-    assert "\\udcff.png" in explanation_page(surrogate).encode("utf-8").decode()
+    assert "\\udcff.png" in explanation_page(ExplainedRow(surrogate)).encode("utf-8").decode()
 
 
 def test_page_of_many_classes_folds_them_away():
@@ -335,7 +335,7 @@ def test_page_of_many_classes_folds_them_away():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_of_texts_and_bars(scheme):
     """WCAG 2: at least 4.5 for text on both grounds, 3 for bars."""
-    text = explanation_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
+    text = explanation_page(ExplainedRow(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5])))
     style = re.search(r"<style>(.*?)</style>", text, re.S).group(1)
     blocks = re.findall(r"(@media[^{]*dark\)\s*\{\s*)?:root \{(.*?)\}", style, re.S)
     colours = {}
@@ -413,7 +413,7 @@ def test_browser_reports_no_error_and_the_same_numbers(chromium, tmp_path, digit
 
 def test_browser_would_report_an_error(chromium, tmp_path):
     """The test above can fail: requests are seen, and those against the policy are on the console."""
-    page = explanation_page(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5]))
+    page = explanation_page(ExplainedRow(NRC().fit(np.eye(2), [0, 1]).explain([1.0, 0.5])))
     page = page.replace("</main>", '<img src="http://x.invalid/a.png"></main>')
     asked, console, _ = browse(chromium, tmp_path / "closed", page)
     assert asked == ["/why.html"]

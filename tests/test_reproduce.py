@@ -32,7 +32,6 @@ from residuum.paper.running import accuracy_job, cell_name, make_plan
 from residuum.paper.trials import FEATURES, SPLITS, ArrayTrials, TrialData
 from residuum.paper.verdict import verdict
 from residuum.reports.plots import convergence_figure
-from residuum.reports.table import Table, latex
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 from residuum.system.processes import run_in_processes
@@ -266,7 +265,6 @@ def test_table1_from_a_file_of_the_exact_shape(ar_home, copy, capsys):
     assert {"rho", "max_iter", "rule", "solver"} <= set(found["parameters"])
     assert found["machine"]["packages"]["numpy"] == np.__version__
     assert (out / "report.html").read_text().count("<table>") >= 2
-    assert "\\toprule" in (out / "report.tex").read_text()
 
 
 def test_protocols_are_never_mixed(ar_home, copy, capsys):
@@ -561,13 +559,6 @@ def test_the_answer_in_short_counts_rows_of_the_honest_protocol(finished):
     assert "of the 1 rows of table1, collaborative in 1, non-negative in 1" in short
     assert "at most 20.0 points apart" in short
     assert not any(line.startswith("In short") for line in verdict([outcome]))
-
-
-def test_latex_escapes():
-    text = latex(Table("50 % & more", ("a_b", "c"), (("x", "1 ± 2"),), frozenset({(0, 1)})))
-    assert r"50 \% \& more" in text
-    assert r"a\_b" in text
-    assert r"\textbf{1 $\pm$ 2}" in text
 
 
 @pytest.mark.parametrize(

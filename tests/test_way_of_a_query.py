@@ -10,10 +10,10 @@ from sklearn.datasets import load_wine
 from residuum import CRC, NRC, SoftNRC
 from residuum.cli.main import main
 
-MOST_MODULES = 18
-MOST_MODULES_IN_ALL = 27
+MOST_MODULES = 26
+MOST_MODULES_BEFORE_DOORS = 18
 # Opening a model file and reading a table are tasks of their own. A reader who looks for the argmin need not
-# follow them inside, so what they call counts only towards the second number.
+# follow them inside, so what they call counts only towards the first number.
 DOORS = {("residuum.models.file", "open_model"), ("residuum.inputs.reading", "read_data")}
 
 
@@ -37,7 +37,7 @@ class Way:
     """The modules of residuum whose functions run between the start of a command and the first argmin."""
 
     def __init__(self, command):
-        self.command, self.modules, self.all_modules = command, {}, {}
+        self.command, self.modules, self.before_doors = command, {}, set()
         self.behind_door = self.arrived = self.started = False
 
     def __enter__(self):
@@ -59,9 +59,9 @@ class Way:
         self.started = self.started or place == self.command
         if not self.started or place[0].split(".")[0] != "residuum" or place[1] == "<module>":
             return
-        self.all_modules.setdefault(*place)
+        self.modules.setdefault(*place)
         if not self.behind_door:
-            self.modules.setdefault(*place)
+            self.before_doors.add(place[0])
         self.behind_door = self.behind_door or place in DOORS
         self.arrived = place == ("residuum.estimators.answers", "winners")
 
@@ -72,12 +72,14 @@ def test_a_reader_meets_few_modules_between_predict_and_the_argmin(tables, tmp_p
     run("fit", tables / "train.csv", "--method", method.__name__, "--out", model)
     with Way(("residuum.cli.predict", "predict")) as way:
         run("predict", model, tables / "new.csv", "--out", out)
-    print(f"{len(way.modules)} modules, {len(way.all_modules)} with those behind the doors:")
-    print("\n".join(f"  {module}: {function}" for module, function in way.modules.items()))
+    print(f"{len(way.modules)} modules, {len(way.before_doors)} without those behind the doors:")
+    for module, function in way.modules.items():
+        print(f"  {module}: {function}{'' if module in way.before_doors else ' (behind a door)'}")
     assert way.arrived
-    assert {"residuum.cli.predict", "residuum.estimators.base", "residuum.rules"} <= set(way.modules)
+    assert {"residuum.cli.predict", "residuum.estimators.base", "residuum.rules"} <= way.before_doors
+    assert {"residuum.models.container", "residuum.inputs.text"} <= set(way.modules) - way.before_doors
     assert len(way.modules) <= MOST_MODULES
-    assert len(way.all_modules) <= MOST_MODULES_IN_ALL
+    assert len(way.before_doors) <= MOST_MODULES_BEFORE_DOORS
 
 
 class CountedSolver:

@@ -33,7 +33,8 @@ def bench(
     from residuum.reports.table import print_table
     from residuum.system.files import write_text
     from residuum.system.json_text import to_json
-    from residuum.system.machine import limit_threads, machine_facts
+    from residuum.system.machine import machine_facts
+    from residuum.system.threads import limit_threads
 
     if not l1 > 0:
         raise UsageError(f"The --l1 option must be a positive number. Got {l1} instead.")

@@ -18,7 +18,6 @@ from residuum.errors import DataFormatError, NotConvergedError, UsageError
 if TYPE_CHECKING:
     from residuum.experiments.compared_data import Data
     from residuum.experiments.comparison import Settings
-    from residuum.inputs import OwnData
 
 # Values of options that say nothing, where it is not None.
 _UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
@@ -33,26 +32,11 @@ _UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
     type=int,
     help="Training samples of each class.  [default: 50, or half of the smallest class of DATA]",
 )
-@click.option(
-    "--select",
-    type=click.Choice(["fixed", "cv"]),
-    default="fixed",
-    show_default=True,
-    help="Fixed parameters, or chosen by cross-validation within the training samples.",
-)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
-@click.option(
-    "--scale",
-    type=click.Choice(["none", "standard", "minmax", "unit"]),
-    help="Scaling of DATA, fitted in each trial.  [default: minmax for tables, else none]",
-)
-@click.option("--pca", type=int, metavar="D", help="Principal directions of DATA, fitted in each trial.")
 @click.option(
     "--with", "extractor", metavar="NAME", help="Features of a folder of images.  [default: bow_sift]"
 )
-@click.option("--weights", type=click.Path(path_type=Path), help="Weight file of the network.")
-@click.option("--device", help="Where the network runs, such as cpu or cuda.")
-@click.option("--image-shape", callback=shared.image_shape, metavar="HxW", help="Size for --with pixels.")
+@shared.preparing_options
 @shared.splitting_options
 @shared.reading_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
@@ -86,7 +70,8 @@ def compare(
     from residuum.experiments.run_folder import open_folder
     from residuum.experiments.summary import comparison_table
     from residuum.reports.table import print_table
-    from residuum.system.machine import limit_threads, machine_facts
+    from residuum.system.machine import machine_facts
+    from residuum.system.threads import limit_threads
 
     chosen = comparison.choose_methods(methods)
     if data is None:
@@ -157,8 +142,11 @@ def _own_samples(
     found = shared.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
-    with output.report_warnings():
-        found = _with_features(found, options)
+    if found.kind == "images":
+        with output.report_warnings():
+            found, _ = shared.features_of_images(found, options)
+    elif options["extractor"] is not None:
+        raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     splitting = splitting_of(
         found,
         trials=trials,
@@ -183,32 +171,6 @@ def _own_samples(
         arguments=arguments,
     )
     return data, splitting.trials, splitting.train_per_class
-
-
-def _with_features(data: OwnData, options: dict[str, Any]) -> OwnData:
-    """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
-    from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import with_features
-    from residuum.models.preparing import as_pixels, built_extractor
-
-    name = options["extractor"]
-    if data.kind != "images":
-        if name is not None:
-            raise UsageError(f"--with {name} goes with a folder of images. Got {data.source}.")
-        return data
-    name = name or "bow_sift"
-    if name == "pixels":
-        found = as_pixels(data, options["image_shape"])
-    else:
-        assert data.paths is not None
-        extractor = built_extractor(name, options["weights"], options["device"])
-        if data.split is not None:
-            parts = zip(data.paths, data.split, strict=True)
-            fit_extractor(extractor, [path for path, part in parts if part == "train"])
-        with output.image_progress(name) as progress:
-            found = with_features(data, extractor, progress=progress)
-    output.say_notes(found, before=data)
-    return found
 
 
 def _run_and_write(settings: Settings, data: Data, folder: Path, machine: dict[str, Any]) -> dict[str, Any]:

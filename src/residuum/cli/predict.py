@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import click
 
-from residuum.cli.options import n_jobs_option, reading_arguments, reading_options
-from residuum.cli.output import (
-    check_target,
-    csv_text,
-    image_progress,
-    json_text,
-    report_warnings,
-    require_convergence,
-    say_notes,
-    write_output,
-)
+from residuum.cli.options import FILE, n_jobs_option, read_queries, reading_options
+from residuum.cli.output import check_target, report_warnings, require_convergence, write_output
 from residuum.errors import UsageError
+from residuum.system.json_text import to_json
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("model", type=FILE)
+@click.argument("data", type=FILE)
 @reading_options
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: standard output]")
+@click.option("--out", type=FILE, help="File to write.  [default: standard output]")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of CSV; implied by --out NAME.json.")
 @n_jobs_option
 def predict(
@@ -38,26 +32,31 @@ def predict(
     threshold. DATA goes through the model's own feature steps. Columns are found by name; labels are not
     needed.
     """
-    from residuum.models import answer, open_queries, records
-    from residuum.models.file import open_model
-    from residuum.system.machine import limit_threads
+    from residuum.models import answer, records
+    from residuum.system.threads import limit_threads
 
     if out is not None:
         target = check_target(out, model, data, options["labels"])
         as_json = as_json or out.suffix.lower() == ".json"
         if out.suffix.lower() in {".parquet", ".npz", ".npy", ".mat", ".xlsx"}:
             raise UsageError(f"--out writes CSV or JSON. Got {out.name}: name it .csv or .json.")
-    reading = reading_arguments(options)
-    saved = open_model(model)
-    with limit_threads(n_jobs), report_warnings() as unconverged, image_progress(data.name) as progress:
-        queries, estimator = open_queries(saved, data, progress=progress, **reading)
-        answers = answer(estimator, queries.features)
-    say_notes(queries)
-    found = records(answers, queries.names)
-    text = json_text(list(found)) + "\n" if as_json else csv_text(found)
+    with limit_threads(n_jobs), report_warnings() as unconverged:
+        _, queries, estimator = read_queries(model, data, options)
+        found = list(records(answer(estimator, queries.features), queries.names))
+    text = to_json(found) if as_json else _csv(found)
     if out is None:
         click.echo(text, nl=False)
     else:
         write_output(target, text)
         click.echo(f"{out}: {len(queries)} answers", err=True)
     require_convergence(unconverged)
+
+
+def _csv(records: list[dict[str, Any]]) -> str:
+    """Records as a text table with a header; None becomes an empty cell, and truth a lower-case word."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(records[0])
+    for record in records:
+        writer.writerow(str(v).lower() if isinstance(v, bool) else v for v in record.values())
+    return table.getvalue()

@@ -58,7 +58,7 @@ def reproduce(
     """Run the paper's experiments again: table1 to table11, figure1, figure2, or all.
 
     Tables go to standard output with the paper's numbers beside ours. The run folder keeps one file for every
-    finished result (raw predictions, parameters, seed, versions, machine), and report.md, report.tex and
+    finished result (raw predictions, parameters, seed, versions, machine), and report.md and
     report.html. An interrupted run continues when the same command is given again.
 
     Table 6 has six sets of photographs; tables 7 to 11 are its rows of one data set each, with the figures of
@@ -72,7 +72,7 @@ def reproduce(
     from residuum.paper.running import accuracy_job, make_plan
     from residuum.paper.speed import speed_job
     from residuum.paper.tables import EXPERIMENTS, get_experiment
-    from residuum.system.machine import allowed_cores, limit_threads
+    from residuum.system.threads import allowed_cores, limit_threads
 
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [get_experiment(name) for name in wanted]
@@ -165,7 +165,7 @@ def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json:
         for table in tables_of(contents, names, protocols):
             print_table(table, sys.stdout)
             click.echo()
-    click.echo(f"Wrote report.md, report.tex and report.html to {folder}", err=True)
+    click.echo(f"Wrote report.md and report.html to {folder}", err=True)
 
 
 @contextmanager

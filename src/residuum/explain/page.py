@@ -7,126 +7,58 @@ and the whole of it is in the page as JSON (``<script type="application/json" id
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from residuum.estimators.explanation import Explanation
+from residuum.explain.rows import ExplainedRow
 from residuum.explain.text import has_names, has_probabilities
 from residuum.reports.page import render
 
 # More rows than this are folded away (classes) or left to the JSON (atoms).
 SHOWN = 20
 
-# What the residual of a class is, by rule; a classifier with a score of its own has no rule.
-MEANINGS = {
-    "residual": "what is left of the query after the part of this class",
-    "scaled_residual": (
-        "what is left of the query after the part of this class, divided by the size of its coefficients"
-    ),
-    "reconstruction": "what is left of the whole mixture after the part of this class",
-    "relative_residual": (
-        "what is left of the query after the part of this class, divided by the size of that part"
-    ),
-}
 
-
-def explanation_page(
-    explanation: Explanation,
-    *,
-    query_image: Any = None,
-    atom_images: Any = None,
-    class_images: Mapping[Any, Any] | None = None,
-    title: str = "Why this answer",
-    notes: Sequence[str] = (),
-) -> str:
-    """One self-contained HTML page.
+def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes: Sequence[str] = ()) -> str:
+    """One self-contained HTML page; write it as UTF-8.
 
     Parameters
     ----------
-    explanation : Explanation
-        From ``classifier.explain(query)``.
-    query_image : array of uint8, shape (h, w) or (h, w, 3), default=None
-        The query where it is an image.
-    atom_images : array or mapping, default=None
-        ``atom_images[i]`` is the image of training sample i.
-    class_images : mapping, default=None
-        Label -> image of ``X_k c_k``, what the samples of that class make of the query.
+    row : ExplainedRow
+        From `explain_row`, or made from ``classifier.explain(query)``.
     title : str, default="Why this answer"
         Heading and title of the page.
     notes : sequence of str, default=()
-        Lines under the answer, such as the true class, or what could not be shown.
-
-    Returns
-    -------
-    page : str
-        HTML; write it as UTF-8.
+        Lines under the answer, such as the true class, before those of the row.
     """
-    content = explanation.to_dict()
-    classes, atoms = content["classes"][:SHOWN], content["atoms"][:SHOWN]
-    class_bars = [(part["label"], part["residual"], "bar" if i else "win") for i, part in enumerate(classes)]
-    atom_bars = [
-        (_atom_name(atom), atom["coefficient"], "minus" if atom["coefficient"] < 0 else "win")
-        for atom in atoms
-    ]
+    content = row.explanation.to_dict()
+    atoms = content["atoms"][:SHOWN]
+    names = [f"{atom['sample']}, class {atom['label']}" for atom in atoms]
+    labels = [part.label for part in row.explanation.classes[:SHOWN]]
     return render(
         "explanation.html",
         title=title,
-        notes=notes,
+        notes=(*notes, *row.notes),
         content=content,
         shown=SHOWN,
-        meaning=MEANINGS.get(content["rule"], MEANINGS["residual"]),
         with_probability=has_probabilities(content),
         with_names=has_names(content),
-        class_bars=_bars(class_bars),
-        atom_bars=_bars(atom_bars) if atoms else None,
-        query_image=query_image,
-        atom_images=atom_images,
-        class_images=[(class_images or {}).get(part.label) for part in explanation.classes[:SHOWN]],
+        class_bars=_bars(labels, [part["residual"] for part in content["classes"][:SHOWN]]),
+        atom_bars=_bars(names, [atom["coefficient"] for atom in atoms]) if atoms else None,
+        query_image=row.query_image,
+        atom_images=row.atom_images,
+        class_images=[(row.class_images or {}).get(label) for label in labels],
     )
 
 
-def _atom_name(atom: dict[str, Any]) -> str:
-    return f"{atom['sample']}, class {atom['label']}"
-
-
-def _bars(bars: Sequence[tuple[Any, Any, str]]) -> dict[str, Any]:
-    """Places of horizontal bars in a drawing: name, bar from zero, number; an infinite bar runs to the edge.
-
-    Each of `bars` is its name, its value (a number, or the text "inf") and its kind.
-    """
-    whole, right, step = 760, 80, 23
-    names = [_short(str(name)) for name, _, _ in bars]
-    left = 20 + 8.2 * max(map(len, names))
-    edge = whole - right
-    values = [float(value) for _, value, _ in bars]
-    finite = [0.0, *filter(math.isfinite, values)]
-    low, high = min(finite), max(finite)
-    scale = (edge - left) / (high - low) if high > low else 0.0
-    zero = left - low * scale
-    drawn = []
-    for i, ((full_name, value, kind), name, number) in enumerate(zip(bars, names, values, strict=True)):
-        length = edge - zero if number == math.inf else abs(number) * scale
-        start = zero if number >= 0 else zero - length
-        drawn.append(
-            {
-                "full_name": full_name,
-                "name": name,
-                "value": value,
-                "kind": kind,
-                "x": f"{start:.2f}",
-                "y": i * step,
-                "width": f"{max(length, 1):.2f}",
-            }
-        )
-    return {
-        "bars": drawn,
-        "width": whole,
-        "height": len(bars) * step,
-        "names_end": f"{left - 10:g}",
-        "zero": f"{zero:.2f}",
-        "numbers_begin": edge + 10,
-    }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 26 else f"{text[:15]}…{text[-10:]}"
+def _bars(names: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:
+    """Places in a drawing of horizontal bars from zero; an infinite bar ("inf") runs to the edge."""
+    short = [text if len(text) <= 26 else f"{text[:15]}…{text[-10:]}" for text in map(str, names)]
+    left, edge = 20 + 8.2 * max(map(len, short)), 680
+    numbers = [float(value) for value in values]
+    finite = [0.0, *filter(math.isfinite, numbers)]
+    scale = (edge - left) / ((max(finite) - min(finite)) or math.inf)
+    zero = left - min(finite) * scale
+    lengths = [edge - zero if number == math.inf else abs(number) * scale for number in numbers]
+    starts = [zero - length * (number < 0) for number, length in zip(numbers, lengths, strict=True)]
+    bars = zip(names, short, values, starts, lengths, strict=True)
+    return {"bars": list(bars), "left": left, "zero": zero, "edge": edge}

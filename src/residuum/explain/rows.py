@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.errors import UsageError
 from residuum.estimators.explanation import Explanation
 from residuum.inputs import OwnData
 from residuum.models.file import SavedModel
+from residuum.models.queries import steps_and_classifier
 from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 
 # The parts of this many classes are drawn, the nearest ones.
@@ -47,20 +47,18 @@ class ExplainedRow:
 def find_row(data: OwnData, row: str) -> int:
     """Index of the row of this name or, where names are not numbers themselves, of this number from 0."""
     names = [str(name) for name in data.names.tolist()]
-    hits = [i for i, name in enumerate(names) if name == row]
-    if len(hits) == 1:
-        return hits[0]
-    if len(hits) > 1:
+    if names.count(row) > 1:
         raise UsageError(
-            f"--row {row!r} is the name of {len(hits)} rows of {data.source}. Give its number, from 0 to "
-            f"{len(data) - 1}, or make the names differ."
+            f"--row {row!r} is the name of {names.count(row)} rows of {data.source}. Give its number, from 0 "
+            f"to {len(data) - 1}, or make the names differ."
         )
+    if row in names:
+        return names.index(row)
     if row.isdecimal() and not all(name.isdecimal() for name in names) and int(row) < len(names):
         return int(row)
-    known = f"{names[0]!r}" if len(names) == 1 else f"{names[0]!r} to {names[-1]!r}"
     raise UsageError(
-        f"--row must be a row of {data.source}: it has {len(names)}, by name {known}, or by number 0 to "
-        f"{len(names) - 1}. Got {row!r} instead."
+        f"--row must be a row of {data.source}: it has {len(names)}, by name {names[0]!r} to {names[-1]!r}, "
+        f"or by number 0 to {len(names) - 1}. Got {row!r} instead."
     )
 
 
@@ -83,7 +81,7 @@ def explain_row(
         How many training samples to list.
     """
     assert data.features is not None
-    steps, classifier = _split(estimator)
+    steps, classifier = steps_and_classifier(estimator)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         inputs = [np.asarray(data.features[row : row + 1])]  # in its own type, as predict would take it
@@ -101,7 +99,9 @@ def explain_row(
         notes.append("The pictures in the model are of other training samples, so none is shown.")
     query, parts = None, None
     if data.image_shape is not None:
-        low, high = _range(data.features)
+        # Black and white: those of a byte, or the smallest and the largest value there is.
+        byte = np.asarray(data.features).dtype == np.uint8
+        low, high = (0.0, 255.0) if byte else (float(np.min(data.features)), float(np.max(data.features)))
         query = to_pixels(inputs[0], data.image_shape, low=low, high=high)
         found = _class_parts(whole, classifier.dictionary_, steps, inputs, notes)
         parts = {k: to_pixels(part, query.shape, low=low, high=high) for k, part in found.items()} or None
@@ -113,21 +113,6 @@ def explain_row(
     return ExplainedRow(explanation, query, thumbnails, parts, tuple(notes))
 
 
-def _split(estimator: Any) -> tuple[list[Any], Any]:
-    """The transformers and the classifier."""
-    if not isinstance(estimator, Pipeline):
-        return [], estimator
-    steps = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
-    return steps, estimator.steps[-1][1]
-
-
-def _range(values: Any) -> tuple[float, float]:
-    """Black and white: those of a byte, or the smallest and the largest value there is."""
-    if np.asarray(values).dtype == np.uint8:
-        return 0.0, 255.0
-    return float(np.min(values)), float(np.max(values))
-
-
 def _class_parts(
     whole: Explanation, dictionary: Dictionary, steps: list[Any], inputs: list[FloatArray], notes: list[str]
 ) -> dict[Any, FloatArray]:
@@ -137,12 +122,10 @@ def _class_parts(
     result is empty where a step has no inverse, and `notes` then says so.
     """
     kinds = [type(step).__name__ for step in steps]
-    without_inverse = [kind for kind in kinds if kind not in INVERSES]
-    if without_inverse:
-        notes.append(
-            f"{without_inverse[0]} cannot be turned back into pixels, so the part of a class is not drawn."
-        )
-        return {}
+    for step, kind in zip(steps, kinds, strict=True):
+        if kind not in INVERSES and not hasattr(step, "inverse_transform"):
+            notes.append(f"{kind} cannot be turned back into pixels, so the part of a class is not drawn.")
+            return {}
     position = {sample: j for j, sample in enumerate(dictionary.samples.tolist())}
     labels = [part.label for part in whole.classes[:DRAWN]]
     parts: FloatArray = np.zeros((len(labels), dictionary.n_features))
@@ -153,7 +136,7 @@ def _class_parts(
     _, scale, norm = unit_rows(inputs[-1])
     parts *= float(scale[0] * norm[0])
     for step, kind, given in zip(reversed(steps), reversed(kinds), reversed(inputs[:-1]), strict=True):
-        parts = INVERSES[kind](step, given, parts)
+        parts = INVERSES[kind](step, given, parts) if kind in INVERSES else step.inverse_transform(parts)
     if {"StandardScaler", "MinMaxScaler", "PCA"} & set(kinds):
         notes.append("The part of a class is drawn on top of the mean or minimum that the features lack.")
     return dict(zip(labels, parts, strict=True)) if np.isfinite(parts).all() else {}
@@ -167,18 +150,11 @@ def _undo_eigenfaces(step: Any, given: FloatArray, parts: FloatArray) -> FloatAr
 
 
 def _undo_normalizer(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
-    order = {"l1": 1, "l2": 2, "max": np.inf}[step.norm]
-    return parts * float(np.linalg.norm(given[0], order))
+    return parts * float(np.linalg.norm(given[0], {"l1": 1, "l2": 2, "max": np.inf}[step.norm]))
 
 
-def _undo_by_itself(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:
-    return step.inverse_transform(parts)
-
-
+# Steps whose inverse needs the size of the query; others have an `inverse_transform` of their own, or none.
 INVERSES: dict[str, Callable[[Any, FloatArray, FloatArray], FloatArray]] = {
     "EigenfacePCA": _undo_eigenfaces,
     "Normalizer": _undo_normalizer,
-    "StandardScaler": _undo_by_itself,
-    "MinMaxScaler": _undo_by_itself,
-    "PCA": _undo_by_itself,
 }

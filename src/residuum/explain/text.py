@@ -12,35 +12,21 @@ CLASSES_SHOWN = 10
 
 def class_table(content: dict[str, Any], title: str, notes: tuple[str, ...] = ()) -> Table:
     """The nearest classes with residual, norm and share of their part, and probability if there is one."""
-    classes = content["classes"]
-    columns = ("residual", "norm", "share", *(["probability"] if has_probabilities(content) else []))
-    rows = tuple(
-        (str(part["label"]), *(four_digits(part[name]) for name in columns))
-        for part in classes[:CLASSES_SHOWN]
-    )
-    hidden = len(classes) - len(rows)
-    more = [f"{hidden} more classes with larger residuals; --json lists all."] if hidden else []
-    return Table(
-        f"{title}: {content['answer']}",
-        ("class", *columns),
-        rows,
-        best=frozenset({(0, 0), (0, 1)}),
-        notes=(*more, _outcome(content), *notes),
-    )
+    columns = ["residual", "norm", "share", "probability"][: 4 if has_probabilities(content) else 3]
+    shown, hidden = content["classes"][:CLASSES_SHOWN], len(content["classes"]) - CLASSES_SHOWN
+    rows = tuple((str(part["label"]), *(four_digits(part[name]) for name in columns)) for part in shown)
+    more = [f"{hidden} more classes with larger residuals; --json lists all."] if hidden > 0 else []
+    best = frozenset({(0, 0), (0, 1)})
+    title = f"{title}: {content['answer']}"
+    return Table(title, ("class", *columns), rows, best, (*more, _outcome(content), *notes))
 
 
 def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
     """The training samples that carry the query."""
     atoms, certificate = content["atoms"], content["certificate"]
-    named = has_names(content)
+    columns = ["sample", *(["name"] if has_names(content) else []), "label", "coefficient", "share"]
     rows = tuple(
-        (
-            str(atom["sample"]),
-            *([atom["name"] or ""] if named else []),
-            str(atom["label"]),
-            four_digits(atom["coefficient"]),
-            four_digits(atom["share"]),
-        )
+        tuple(str(atom[name]) if name == "label" else four_digits(atom[name]) for name in columns)
         for atom in atoms
     )
     code = (
@@ -49,8 +35,8 @@ def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
         f"{certificate['n_iter']} iterations, tolerance {'met' if certificate['converged'] else 'missed'}."
     )
     title = f"Training samples that carry it: {len(atoms)} of {content['atoms_used']} used"
-    columns = ("sample", *(["name"] if named else []), "class", "coefficient", "share")
-    return Table(title, columns, rows, notes=(code, *notes))
+    headings = tuple("class" if name == "label" else name for name in columns)
+    return Table(title, headings, rows, notes=(code, *notes))
 
 
 def has_probabilities(content: dict[str, Any]) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from residuum.models.evaluation import evaluate
-from residuum.models.predictions import answer, records
-from residuum.models.queries import open_queries
+from residuum.models.queries import answer, open_queries, records
 from residuum.models.recipe import Fitted, Recipe, find_method, fit_recipe, parse_settings
 
 __all__ = [

@@ -1,20 +1,23 @@
-"""New data for a saved model: read as its training data were, and brought to what its estimator takes."""
+"""New data for a saved model: read as its training data were, answered, and the answers as plain records."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.estimators.answers import Answers
 from residuum.inputs import ExpectedColumns, OwnData, TextFormat, read_data
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.file import SavedModel
+from residuum.system.progress import progress_bars
 
 EXTRACTOR = "images"  # name of the step that takes image files
 
@@ -28,7 +31,6 @@ def open_queries(
     labels: str | os.PathLike[str] | None = None,
     text: TextFormat | None = None,
     split: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnData, Any]:
     """Samples whose `features` the returned estimator takes.
 
@@ -41,8 +43,6 @@ def open_queries(
         both sides have names; missing ones are an error that names them.
     label, drop, labels, text, split
         As in `read_data`.
-    progress : callable, optional
-        Called with the number of images done and their total.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def open_queries(
         kinds = {True: "a folder of images", False: "numbers"}
         raise UsageError(f"The model takes {kinds[takes_images]}; {path} is {kinds[not takes_images]}.")
     if takes_images:
-        return _image_queries(model, about, data, progress)
+        return _image_queries(model, about, data)
     assert data.features is not None
     if n_features is not None and data.features.shape[1] != n_features:
         raise DataFormatError(
@@ -72,16 +72,15 @@ def open_queries(
     return data, model.estimator
 
 
-def _image_queries(
-    model: SavedModel, about: dict[str, Any], data: OwnData, progress: Callable[[int, int], None] | None
-) -> tuple[OwnData, Any]:
+def _image_queries(model: SavedModel, about: dict[str, Any], data: OwnData) -> tuple[OwnData, Any]:
     estimator = model.estimator
     if about.get("features", {}).get("with") == "pixels":
         height, width = about["image_shape"]
         return with_pixels(data, (height, width)), estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
-    return with_features(data, estimator.steps[0][1], progress=progress), estimator[1:]
+    with progress_bars() as report:
+        return with_features(data, estimator[0], progress=partial(report, "images")), estimator[1:]
 
 
 def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
@@ -92,3 +91,38 @@ def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
     position = {str(label): i for i, label in enumerate(classes.tolist())}
     texts = [str(label) for label in labels.tolist()]
     return np.array([position.get(text, -1) for text in texts]), np.array(texts)
+
+
+def steps_and_classifier(estimator: Any) -> tuple[list[Any], Any]:
+    """The transformers before a classifier in the order of their work, and the classifier."""
+    if not isinstance(estimator, Pipeline):
+        return [], estimator
+    *steps, classifier = (step for _, step in estimator.steps)
+    return [step for step in steps if step not in (None, "passthrough")], classifier
+
+
+def answer(estimator: Any, X: Any) -> Answers:
+    """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X."""
+    steps, classifier = steps_and_classifier(estimator)
+    for step in steps:
+        X = step.transform(X)
+    return classifier.answer(X)
+
+
+def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first."""
+    classes, labels = answers.classes.tolist(), answers.labels.tolist()
+    runners_up, margins = answers.runners_up, answers.margins
+    for i, name in enumerate(names.tolist()):
+        winner = answers.winners[i]
+        record: dict[str, Any] = {"name": name, "label": labels[i]}
+        record["margin"] = float(margins[i])
+        record["runner_up"] = None if runners_up is None else classes[runners_up[i]]
+        record["residual"] = float(answers.residuals[i, winner])
+        if answers.probabilities is not None:
+            record["probability"] = float(answers.probabilities[i].max())
+        if answers.rejected is not None:
+            record["rejected"] = bool(answers.rejected[i])
+            record["nearest"] = classes[winner]
+            record["confidence"] = float(answers.confidence[i])
+        yield record

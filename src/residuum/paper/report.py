@@ -1,4 +1,4 @@
-"""Reports of reproduced tables and figures: Markdown, LaTeX, one HTML page, and the page of results."""
+"""Reports of reproduced tables and figures: Markdown, one HTML page, and the page of results."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from residuum.paper.accuracy import (
 )
 from residuum.paper.entries import PaperTable
 from residuum.paper.outcomes import LEVEL, Outcome, read_folders
-from residuum.paper.protocols import PROTOCOLS
 from residuum.paper.tables import EXPERIMENTS
 from residuum.paper.verdict import verdict
 from residuum.reports.numbers import significant
 from residuum.reports.page import render
 from residuum.reports.plots import accuracy_figure, coefficient_figure, convergence_figure
-from residuum.reports.table import Table, latex, markdown
+from residuum.reports.table import Table, markdown
 from residuum.system.files import write_text
 from residuum.system.json_text import plain
 
@@ -160,12 +159,9 @@ def _json_number(value: float) -> float | None:
 
 
 def write_reports(folder: Path) -> Contents:
-    """report.md, report.tex and report.html of everything the folder holds."""
+    """report.md and report.html of everything the folder holds."""
     contents = read_contents([folder])
-    names = {*EXPERIMENTS} - {table.name for table in _quoted(EXPERIMENTS)}
-    tables = tables_of(contents, names, list(PROTOCOLS)) + _quotations(contents)
     write_text(folder / "report.md", results_page(contents))
-    write_text(folder / "report.tex", "% needs the package booktabs\n" + "\n".join(map(latex, tables)))
     write_text(folder / "report.html", html_page(contents))
     return contents
 

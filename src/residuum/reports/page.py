@@ -17,20 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template.
-
-    Parameters
-    ----------
-    template : str
-        Name of a file in the folder of templates.
-    values : dict
-        What its variables stand for.
-
-    Returns
-    -------
-    page : str
-        HTML; write it as UTF-8.
-    """
+    """The page that a file of TEMPLATES makes of these values of its variables; write it as UTF-8."""
     return _environment().get_template(template).render(values)
 
 

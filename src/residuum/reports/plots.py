@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,76 +24,57 @@ if TYPE_CHECKING:
 # A colour that no figure uses; in the SVG it becomes the text colour of the page.
 INK = "#010203"
 # Ten hues of middle lightness, readable on white and on almost black.
-CLASS_COLOURS = (
-    "#4c8bd6",
-    "#e07b1a",
-    "#35a35c",
-    "#dc5151",
-    "#9a75d1",
-    "#a87559",
-    "#d46fb4",
-    "#8a8f98",
-    "#a9a21d",
-    "#1fa9bd",
-)
-CURVE_STYLES = (("#4c8bd6", "-"), ("#e07b1a", "--"), ("#35a35c", ":"))
+COLOURS = ["#4c8bd6", "#e07b1a", "#35a35c", "#dc5151", "#9a75d1"]
+COLOURS += ["#a87559", "#d46fb4", "#8a8f98", "#a9a21d", "#1fa9bd"]
 
 
 def coefficient_figure(illustration: dict[str, Any]) -> Markup:
     """One query coded by SRC, CRC and NRC: a line per training sample, coloured by class (Figure 1)."""
     labels = np.array(illustration["atom_labels"])
-    codes = {method: np.array(code) for method, code in illustration["codes"].items()}
-    predictions = illustration["predictions"]
     with _figure("coefficients", 9.0, 6.2) as figure:
-        axes = figure.subplots(len(codes), 1, sharex=True)
-        for axis, (method, code) in zip(axes, codes.items(), strict=True):
+        described = []
+        axes = figure.subplots(len(illustration["codes"]), 1, sharex=True)
+        for axis, (method, values) in zip(axes, illustration["codes"].items(), strict=True):
+            code, prediction = np.array(values), illustration["predictions"][method]
             _draw_code(axis, code, labels)
+            used, size = np.count_nonzero(code), np.abs(code).sum() or 1.0
             axis.set_title(
-                f"{method}: predicts {predictions[method]}, {np.count_nonzero(code)} of {len(code)} "
-                f"coefficients used, {100 * _negative_part(code):.0f} % of their size negative",
+                f"{method}: predicts {prediction}, {used} of {len(code)} coefficients used, "
+                f"{100 * np.abs(code[code < 0]).sum() / size:.0f} % of their size negative",
                 loc="left",
             )
+            described.append(f"{method} uses {used} and predicts {prediction}")
         _label_classes(axes[-1], labels)
-        described = ", ".join(
-            f"{method} uses {np.count_nonzero(code)} and predicts {predictions[method]}"
-            for method, code in codes.items()
-        )
         return _svg(
             figure,
             f"Coefficients of one query of class {illustration['label']} over {len(labels)} training "
-            f"samples sorted by class: {described}.",
+            f"samples sorted by class: {', '.join(described)}.",
         )
 
 
 def _draw_code(axis: Any, code: np.ndarray, labels: np.ndarray) -> None:
-    for k, label in enumerate(_in_order(labels)):
-        own = np.flatnonzero(labels == label)
-        if k:
+    for (_, own), colour in zip(_classes(labels), cycle(COLOURS)):
+        if own[0]:
             axis.axvline(own[0] - 0.5, color=INK, linewidth=0.4, alpha=0.25)
         used = own[code[own] != 0]
-        axis.vlines(used, 0, code[used], colors=CLASS_COLOURS[k % len(CLASS_COLOURS)], linewidth=1.6)
+        axis.vlines(used, 0, code[used], colors=colour, linewidth=1.6)
     axis.axhline(0, color=INK, linewidth=0.6)
     axis.set_ylabel("coefficient")
     axis.margins(x=0.01)
 
 
 def _label_classes(axis: Any, labels: np.ndarray) -> None:
-    classes = _in_order(labels)
-    axis.set_xticks([np.flatnonzero(labels == label).mean() for label in classes], [str(k) for k in classes])
+    classes = _classes(labels)
+    axis.set_xticks([own.mean() for _, own in classes], [str(label) for label, _ in classes])
     axis.tick_params(axis="x", length=0)
-    for k, text in enumerate(axis.get_xticklabels()):
-        text.set_color(CLASS_COLOURS[k % len(CLASS_COLOURS)])
-        text.set_fontweight("bold")
+    for text, colour in zip(axis.get_xticklabels(), cycle(COLOURS)):
+        text.set(color=colour, fontweight="bold")
     axis.set_xlabel("training samples, by class")
 
 
-def _in_order(labels: np.ndarray) -> list[Any]:
-    return list(dict.fromkeys(labels.tolist()))
-
-
-def _negative_part(code: np.ndarray) -> float:
-    size = float(np.abs(code).sum())
-    return float(np.abs(code[code < 0]).sum()) / size if size else 0.0
+def _classes(labels: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+    """Every label in order, with the positions of its samples."""
+    return [(label, np.flatnonzero(labels == label)) for label in dict.fromkeys(labels.tolist())]
 
 
 def convergence_figure(illustration: dict[str, Any]) -> Markup:
@@ -100,14 +82,13 @@ def convergence_figure(illustration: dict[str, Any]) -> Markup:
     curves, stop = illustration["curves"], illustration["published_steps"]
     with _figure("convergence", 9.0, 3.6) as figure:
         axis = figure.subplots()
-        for (name, curve), (colour, style) in zip(curves.items(), CURVE_STYLES, strict=True):
+        for (name, curve), colour, style in zip(curves.items(), COLOURS, ("-", "--", ":")):
             steps = range(1, len(curve) + 1)
             axis.semilogy(steps, curve, style, color=colour, linewidth=1.8, label=f"max |{name}|")
         axis.axvline(stop, color=INK, linewidth=0.8, alpha=0.6)
         note = f"NRC as published stops at step {stop}"
         axis.text(stop + 0.8, 0.97, note, transform=axis.get_xaxis_transform(), va="top")
-        axis.set_xlabel("step of ADMM")
-        axis.set_ylabel("largest difference")
+        axis.set(xlabel="step of ADMM", ylabel="largest difference")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # plain text, as mathematics is off
         axis.yaxis.set_minor_formatter("")
         axis.margins(x=0.01)
@@ -136,19 +117,18 @@ def accuracy_figure(name: str, axis_name: str, rows: list[int], curves: dict[str
     """
     with _figure(name, 9.0, 4.4) as figure:
         axis = figure.subplots()
-        for k, (method, curve) in enumerate(curves.items()):
-            colour = CLASS_COLOURS[k % len(CLASS_COLOURS)]
+        for (method, curve), colour in zip(curves.items(), cycle(COLOURS)):
             ours = np.array(curve["ours"], dtype=float)  # None becomes nan, which is not drawn
             spread = np.nan_to_num(np.array(curve["deviation"], dtype=float))
-            axis.errorbar(rows, ours, yerr=spread, color=colour, linewidth=1.7, capsize=2, marker="o", ms=4)
-            axis.plot([], [], color=colour, linewidth=1.7, marker="o", ms=4, label=method)
+            style: Any = {"color": colour, "linewidth": 1.7, "marker": "o", "ms": 4}
+            axis.errorbar(rows, ours, yerr=spread, capsize=2, **style)
+            axis.plot([], [], label=method, **style)
             if curve["paper"] is not None:
                 axis.plot(rows, curve["paper"], "--", color=colour, linewidth=1.0, alpha=0.75)
         axis.set_xscale("log")
         axis.set_xticks(rows, [str(row) for row in rows])
         axis.minorticks_off()
-        axis.set_xlabel(axis_name)
-        axis.set_ylabel("accuracy, per cent")
+        axis.set(xlabel=axis_name, ylabel="accuracy, per cent")
         axis.legend(frameon=False, ncols=2)
         values = "; ".join(
             f"{method}: {', '.join(one_decimal(value) or 'missing' for value in curve['ours'])}"
@@ -166,13 +146,9 @@ def _figure(name: str, width: float, height: float) -> Iterator[Any]:
     inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     style: Any = {
         **dict.fromkeys(inked, INK),
-        "axes.facecolor": "none",
-        "figure.facecolor": "none",
-        "savefig.facecolor": "none",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 10,
-        "font.size": 10,
+        **dict.fromkeys(("axes.facecolor", "figure.facecolor", "savefig.facecolor"), "none"),
+        **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+        **dict.fromkeys(("axes.titlesize", "font.size"), 10),
         "svg.fonttype": "none",
         "text.parse_math": False,  # a dollar sign in the name of a class is a dollar sign
         # The salt makes the names inside the SVG reproducible, and different in each figure of a page.
@@ -191,12 +167,10 @@ def _svg(figure: Any, description: str) -> Markup:
         # Text stays text in the SVG and the browser draws it: its font may have what matplotlib's lacks.
         warnings.filterwarnings("ignore", r"Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    opening, inside = buffer.getvalue().split("<svg", 1)[1].split(">", 1)
+    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)
+    text = re.sub(r"<metadata>.*?</metadata>", "", f"<svg{opening}>{inside}", flags=re.DOTALL)
     # HTML knows the name spaces of SVG; without their addresses the page contains no address at all.
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
-    for side in ("width", "height"):
-        text = re.sub(rf'(<svg[^>]*?)\s{side}="[^"]*"', r"\1", text, count=1)
     text = text.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui")
     return Markup(text.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1))

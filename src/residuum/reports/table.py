@@ -1,11 +1,11 @@
-"""Result tables: one type, shown on a terminal, as Markdown or as LaTeX.
+"""Result tables: one type, shown on a terminal or as Markdown.
 
 As HTML, a table is shown by the macro `table` of ``templates/parts.html``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -42,105 +42,60 @@ def markdown(table: Table, level: int = 1) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = ["---"] + ["---:"] * (len(table.columns) - 1)
-    body = [line(row) for row in _rows_with_bold(table, "**{}**")]
-    lines = [f"{'#' * level} {table.title}", "", line(table.columns), line(rule), *body]
-    for note in table.notes:
-        lines += ["", note]
-    return "\n".join(lines) + "\n"
-
-
-_TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "<": "$<$", ">": "$>$"}
-_TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
-
-
-def latex(table: Table) -> str:
-    """A LaTeX ``table`` with the booktabs rules."""
-
-    def tex(text: str) -> str:
-        return "".join(_TEX.get(character, character) for character in text)
-
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(cells) + r" \\"
-
-    table = _translated(table, tex)
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{table.title}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
-    lines += [line(table.columns), r"\midrule"]
-    lines += [line(row) for row in _rows_with_bold(table, r"\textbf{{{}}}")]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\smallskip\footnotesize {note}" for note in table.notes]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _rows_with_bold(table: Table, bold: str) -> list[list[str]]:
-    """The rows, with the best cells written into the pattern `bold`."""
-    return [
-        [bold.format(text) if (i, j) in table.best else text for j, text in enumerate(row)]
+    body = [
+        line([f"**{text}**" if (i, j) in table.best else text for j, text in enumerate(row)])
         for i, row in enumerate(table.rows)
     ]
-
-
-def _translated(table: Table, translate: Callable[[str], str]) -> Table:
-    """The same table with every text translated."""
-    return Table(
-        translate(table.title),
-        tuple(map(translate, table.columns)),
-        tuple(tuple(map(translate, row)) for row in table.rows),
-        table.best,
-        tuple(map(translate, table.notes)),
-    )
+    grid = "\n".join([line(table.columns), line(rule), *body])
+    return "\n\n".join([f"{'#' * level} {table.title}", grid, *table.notes]) + "\n"
 
 
 def print_table(table: Table, stream: TextIO) -> None:
     """Show the table; where it is wider than the terminal, one block per row, so no number is cut."""
     from rich.console import Console
-
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    table = _translated(table, lambda text: _encodable(text, encoding))
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    width = _natural_width(console, table)
-    if not console.is_terminal:
-        console = Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
-    console.print(table.title, style="bold", soft_wrap=not console.is_terminal)
-    if width <= console.width:
-        console.print(_grid(table))
-    else:
-        _print_blocks(console, table)
-    for note in table.notes:
-        console.print(note, soft_wrap=not console.is_terminal)
-
-
-def _grid(table: Table) -> Any:
-    from rich import box
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for j, name in enumerate(table.columns):
-        grid.add_column(Text(name), justify="left" if j == 0 else "right", no_wrap=True)
-    for i, row in enumerate(table.rows):
-        grid.add_row(*(Text(t, style="bold" if (i, j) in table.best else "") for j, t in enumerate(row)))
+    def text(words: str, style: str = "") -> Text:
+        return Text(_encodable(words, getattr(stream, "encoding", None) or "utf-8"), style)
+
+    cells = [
+        [text(cell, "bold" if (i, j) in table.best else "") for j, cell in enumerate(row)]
+        for i, row in enumerate(table.rows)
+    ]
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    grid = _grid([text(name, "bold") for name in table.columns], cells)
+    width = console.measure(grid, options=console.options.update(max_width=10_000)).maximum
+    if not console.is_terminal:
+        console.width = width
+    console.print(text(table.title, "bold"), soft_wrap=not console.is_terminal)
+    if width <= console.width:
+        console.print(grid)
+    else:
+        for row in cells:
+            _print_block(console, table.columns, row)
+    for note in table.notes:
+        console.print(text(note), soft_wrap=not console.is_terminal)
+
+
+def _grid(columns: list[Any], rows: list[list[Any]]) -> Any:
+    from rich import box
+    from rich.table import Table as Grid
+
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for j, name in enumerate(columns):
+        grid.add_column(name, justify="right" if j else "left", no_wrap=True)
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
-def _natural_width(console: Any, table: Table) -> int:
-    from rich.measure import Measurement
-
-    return Measurement.get(console, console.options.update(max_width=10_000), _grid(table)).maximum
-
-
-def _print_blocks(console: Any, table: Table) -> None:
-    from rich.text import Text
-
-    for i, row in enumerate(table.rows):
-        console.print(Text(row[0], style="bold"))
-        for j, text in enumerate(row[1:], start=1):
-            if text:
-                line = Text(f"  {table.columns[j]}: ")
-                if len(line) + len(text) > console.width:
-                    line = line.append("\n    ")
-                line.append(text, style="bold" if (i, j) in table.best else "")
-                console.print(line, soft_wrap=True)
+def _print_block(console: Any, columns: Sequence[str], row: list[Any]) -> None:
+    first, *others = row
+    console.print(first, style="bold")
+    for name, cell in zip(columns[1:], others, strict=True):
+        if cell:
+            apart = ": " if len(name) + len(cell) + 4 <= console.width else ":\n    "
+            console.print(f"  {name}{apart}", cell, sep="", soft_wrap=True)
 
 
 def _encodable(text: str, encoding: str) -> str:

@@ -11,32 +11,24 @@ import numpy.typing as npt
 
 Pixels = npt.NDArray[np.uint8]
 
-LARGEST_SIDE = 160
+LARGEST_SIDE = 160  # of a thumbnail
 
 
-def data_uri(image: Any, *, largest_side: int = LARGEST_SIDE, format: str = "PNG") -> str:
+def data_uri(image: Pixels, *, format: str = "PNG") -> str:
     """The image as ``data:image/png;base64,...``, averaged over squares of pixels where it is too large.
 
     Parameters
     ----------
     image : array of uint8, shape (h, w) or (h, w, 3)
-        Grey or RGB.
-    largest_side : int, default=160
-        No side of the result is longer.
+        Grey or RGB; see `to_pixels`.
     format : {"PNG", "JPEG"}, default="PNG"
         PNG keeps every pixel; JPEG makes photographs small.
     """
     from PIL import Image
 
-    pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 or pixels.shape[2:] not in ((), (3,)) or pixels.ndim < 2 or not pixels.size:
-        raise ValueError(
-            "The 'image' must be an array of uint8 with shape (h, w) or (h, w, 3) and at least one pixel. "
-            f"Got {pixels.dtype} with shape {pixels.shape}: see residuum.reports.thumbnails.to_pixels."
-        )
-    step = -(-max(pixels.shape[:2]) // largest_side)
+    step = -(-max(image.shape[:2]) // LARGEST_SIDE)
     buffer = io.BytesIO()
-    Image.fromarray(pixels).reduce(step).save(buffer, format, optimize=True)
+    Image.fromarray(image).reduce(step).save(buffer, format, optimize=True)
     return f"data:image/{format.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +18,12 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     A reader, an interruption or a full disk finds the old file or the new one, never a part: the bytes go to
     a temporary file in the same folder, which is flushed to the disk and then renamed.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "w+b") as file:
+        with temporary.open("x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files that only their owner can read; a result is an ordinary file.
-        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -51,9 +48,3 @@ def sha256(*pieces: Any) -> str:
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from residuum.errors import ResiduumError
-from residuum.system.machine import limit_threads
+from residuum.system.threads import limit_threads
 
 PAUSE = 0.5  # seconds between two calls of `on_wait`
 

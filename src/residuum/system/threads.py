@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from residuum.system.machine import most_threads
+from residuum.errors import UsageError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,6 +23,7 @@ _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
 _libraries: tuple[int, ThreadpoolController] | None = None
+_most_threads: int | None = None  # what `limit_threads` allows
 
 
 def _blas() -> ThreadpoolController:
@@ -56,6 +57,39 @@ def single_threaded_blas() -> Iterator[None]:
                 _limiter = None
 
 
+def allowed_cores(n_jobs: int | None) -> int:
+    """Cores that ``n_jobs`` stands for; -1 and None are every core that this process may use."""
+    cores = int(joblib.cpu_count())
+    if n_jobs in (None, -1):
+        return cores
+    if not 1 <= n_jobs <= cores:
+        raise UsageError(f"n_jobs must be -1 (all cores) or from 1 to {cores}, the cores here. Got {n_jobs}.")
+    return n_jobs
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Give BLAS, OpenMP, numba and the solvers `n_jobs` threads; -1 is every usable core, None no limit."""
+    global _most_threads
+    if n_jobs is None:
+        yield
+        return
+    count = allowed_cores(n_jobs)
+    import numba
+    import scipy.linalg  # noqa: F401  (a library loaded later would not be limited)
+    import sklearn.utils  # noqa: F401
+
+    before, outer = numba.get_num_threads(), _most_threads
+    numba.set_num_threads(min(count, vars(numba.config)["NUMBA_NUM_THREADS"]))
+    try:
+        _most_threads = count
+        with threadpool_limits(count):
+            yield
+    finally:
+        _most_threads = outer
+        numba.set_num_threads(before)
+
+
 def thread_count(n_jobs: int | None) -> int:
     """Threads for ``n_jobs``; None means joblib's configuration, else the environment, else all cores."""
     if n_jobs is not None:
@@ -65,7 +99,7 @@ def thread_count(n_jobs: int | None) -> int:
         return max(1, int(joblib.effective_n_jobs(configured)))
     if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
         return 1
-    cores = most_threads() or joblib.cpu_count()
+    cores = _most_threads or joblib.cpu_count()
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").split(",")[0].strip()
         if text.isdigit() and int(text) > 0:
@@ -82,14 +116,8 @@ def run_chunks(work: Callable[[int, int], None], n_items: int, chunk: int, n_thr
                 work(*span)
             return
         with ThreadPoolExecutor(min(n_threads, len(spans)), thread_name_prefix="residuum") as pool:
-            futures = [pool.submit(work, *span) for span in spans]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+            for _ in pool.map(lambda span: work(*span), spans):
+                pass  # an error or an interrupt is raised here and cancels the chunks that have not begun
 
 
 def in_order(
