@@ -37,9 +37,9 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, efficientnet_lite1, efficientn
 
 def _list_methods(context: click.Context, _option: click.Parameter, value: bool) -> None:
     if value:
-        from residuum.models.recipe import method_names
+        from residuum.models.recipe import METHODS
 
-        click.echo("\n".join(method_names()))
+        click.echo("\n".join(METHODS))
         context.exit()
 
 

@@ -21,7 +21,7 @@ from residuum.inputs.columns import ColumnOptions, quoted_list
 from residuum.inputs.matlab import mat_shapes, read_mat
 from residuum.inputs.own_data import Array, OwnData, TextFormat
 from residuum.inputs.splitting import join_train_and_test
-from residuum.system.npy import naming_damage, open_npz, read_npy
+from residuum.system.npy import naming_damage, open_npz, view_npy
 
 SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")
@@ -79,7 +79,7 @@ def _map_npy(path: Path) -> Array:
         raise DataNotFoundError(f"{path} does not exist.")
     with naming_damage(path, "an .npy file"):
         content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-    return read_npy(content, len(content), str(path))
+    return view_npy(content, str(path))
 
 
 def _label_lines(path: Path) -> Array:
