@@ -15,10 +15,10 @@ from residuum.inputs.own_data import OwnData
 
 def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
     """List the images of a folder with their classes; nothing is decoded yet."""
-    given = {"label": options.label, "split": options.split, "drop": options.drop or None}
-    for option, value in {**given, "groups": options.group}.items():
-        if value is not None:
-            raise UsageError(f"--{option} is for tables and arrays; {path} is a folder of images.")
+    if (options.label, options.split, options.group, options.drop) != (None, None, None, ()):
+        raise UsageError(
+            f"--label, --split, --groups and --drop are for tables and arrays; {path} is a folder of images."
+        )
     files, beside = list_folder(path)
     if not files:
         raise DataFormatError(f"{path} holds no files. Put images into one sub-folder per class.")
@@ -28,7 +28,7 @@ def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
     split = None
     tops = set(labels.tolist())
     if len(tops) > 1 and {top.lower() for top in tops} <= PART_NAMES:
-        split, more = as_split(labels.tolist(), "", lambda i: str(path / str(names[i])))
+        split, more = as_split(labels.tolist(), lambda i: str(path / str(names[i])))
         notes.extend(("the sub-folders are the parts of a split, with the classes below them", *more))
         labels = np.array([_class_below(path, name) for name in names], dtype=np.str_)
     return OwnData(

@@ -38,23 +38,19 @@ def read_mat(path: Path, names: Sequence[str], *, max_bytes: int | None = None) 
     from scipy.io import loadmat
 
     shapes = mat_shapes(path)
-    missing = [name for name in names if name not in shapes]
-    if missing:
-        raise DataFormatError(
-            f"{path}: expected the variables {', '.join(names)}; "
-            f"got {', '.join(sorted(shapes)[:20]) or 'none'}."
-        )
     limit = max_bytes or free_memory() or 2**36
     for name in names:
+        if name not in shapes:
+            raise DataFormatError(
+                f"{path}: expected the variables {', '.join(names)}; "
+                f"got {', '.join(sorted(shapes)[:20]) or 'none'}."
+            )
         if not 0 < 8 * math.prod(shapes[name]) <= limit:
             raise DataFormatError(
                 f"{path}: variable '{name}' declares the shape {shapes[name]}, which is empty or too large."
             )
     content = _guarded(path, loadmat, str(path), variable_names=list(names))
-    absent = [name for name in names if name not in content]
-    if absent:
-        raise DataFormatError(f"{path}: damaged: the variable '{absent[0]}' is listed but cannot be read.")
-    return {name: content[name] for name in names}
+    return _guarded(path, lambda: {name: content[name] for name in names})
 
 
 def _guarded(path: Path, function: Any, *arguments: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from residuum.errors import DataFormatError
 from residuum.inputs.assembling import table_data
-from residuum.inputs.columns import ColumnOptions, Columns, quoted
+from residuum.inputs.columns import ColumnOptions, Columns
 from residuum.inputs.own_data import OwnData, TextFormat
 from residuum.system.packages import package
 
@@ -19,24 +19,19 @@ _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."
 def read_parquet(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
     """Read a Parquet file; its rows are numbered from 0."""
     table = _table(path)
-    names = table.column_names
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise DataFormatError(f"{path}: two columns are called {quoted(twice)}. Rename one of them.")
-    if not table.num_rows or not names:
+    if not table.num_rows or not table.num_columns:
         raise DataFormatError(f"{path} holds no rows.")
-    header = ["" if name == "__index_level_0__" else name for name in names]
+    header = ["" if name == "__index_level_0__" else name for name in table.column_names]
     columns = Columns(str(path), header, [_example_of_text(values) for values in table.columns])
     roles = columns.roles(options)
     features = np.empty((table.num_rows, len(roles.features)))
     for j, i in enumerate(roles.features):
         features[:, j] = table.column(i).to_numpy()  # null becomes nan
-    positions = {role: roles.position_of(role) for role in ("label", "split", "groups", "name")}
     return table_data(
         columns,
         roles,
         features,
-        {role: _cells(table.column(i)) for role, i in positions.items() if i is not None},
+        {role: _cells(table.column(i)) for role, i in roles.positions.items()},
         row_place=lambda row: f"{path}, row {row}",
         missing=text.missing,
     )

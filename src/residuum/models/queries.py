@@ -53,7 +53,8 @@ def open_queries(
     """
     about = model.about.get("input", {})
     n_features = about.get("n_features") or getattr(model.estimator, "n_features_in_", None)
-    expected = ExpectedColumns(tuple(about.get("columns") or ()) or None, n_features, about.get("label"))
+    columns = tuple(about.get("columns") or ()) or None
+    expected = ExpectedColumns(columns, n_features, about.get("label")) if n_features is not None else None
     data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
     takes_images = about.get("kind") == "images"
     if takes_images != (data.kind == "images"):
