@@ -460,7 +460,7 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_never_replaced(tmp_path):
-    with pytest.raises(UsageError, match="is a folder"):
+    with pytest.raises(UsageError, match="cannot be written: Is a directory"):
         save_model(CRC().fit(X, Y), tmp_path)
 
 

@@ -188,8 +188,8 @@ def _own_samples(
 def _with_features(data: OwnData, options: dict[str, Any]) -> OwnData:
     """With numbers for images. Where no trial is fixed, a codebook is learned from all images, unlabelled."""
     from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import with_features
-    from residuum.models.preparing import as_pixels, built_extractor
+    from residuum.inputs.image_features import with_features, with_pixels
+    from residuum.models.preparing import built_extractor
 
     name = options["extractor"]
     if data.kind != "images":
@@ -198,7 +198,7 @@ def _with_features(data: OwnData, options: dict[str, Any]) -> OwnData:
         return data
     name = name or "bow_sift"
     if name == "pixels":
-        found = as_pixels(data, options["image_shape"])
+        found = with_pixels(data, options["image_shape"])
     else:
         assert data.paths is not None
         extractor = built_extractor(name, options["weights"], options["device"])

@@ -133,16 +133,16 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     import numpy as np
 
     from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import guess_image_shape, with_features
+    from residuum.inputs.image_features import guess_image_shape, with_features, with_pixels
     from residuum.inputs.splitting import train_test
-    from residuum.models.preparing import as_pixels, built_extractor
+    from residuum.models.preparing import built_extractor
     from residuum.models.queries import EXTRACTOR
 
     name, shape = options["extractor"], options["image_shape"]
     if data.kind == "images":
         name = name or "bow_sift"
         if name == "pixels":
-            found = as_pixels(data, shape)
+            found = with_pixels(data, shape)
             say_notes(found, before=data)
             data = found
     train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])

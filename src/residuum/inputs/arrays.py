@@ -64,12 +64,12 @@ def _matlab_array(value: Any) -> Array:
     return np.char.strip(array) if array.dtype.kind == "U" else array
 
 
-def read_npy_pair(path: Path, labels: Path | None, options: ColumnOptions, text: TextFormat) -> OwnData:
+def read_npy_pair(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
     """Read features and labels from two .npy files, mapped rather than loaded."""
-    content = {"X": np.atleast_2d(_map_npy(path))}
-    if labels is not None:
-        content["y"] = _map_npy(labels)
-    return _samples(path, content, options, text.missing, label=None if labels is None else labels.name)
+    content, label = {"X": np.atleast_2d(_map_npy(path))}, None
+    if options.labels is not None:
+        content["y"], label = _map_npy(options.labels), options.labels.name
+    return _samples(path, content, options, text.missing, label=label)
 
 
 def _map_npy(path: Path) -> Array:

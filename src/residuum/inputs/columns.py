@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from residuum.errors import DataFormatError, UsageError
@@ -24,6 +25,7 @@ class ColumnOptions:
     split: str | int | None = None
     group: str | int | None = None
     drop: tuple[str | int, ...] = ()
+    labels: Path | None = None  # the file of the labels
     expected: ExpectedColumns | None = None
 
 

@@ -45,7 +45,7 @@ def _usable_images(data: OwnData, usable: Any, features: Any, reasons: list[str]
     return replace(data.rows(usable), features=features).noted(*notes)
 
 
-def pixel_shape(data: OwnData) -> tuple[int, int]:
+def _common_size(data: OwnData) -> tuple[int, int]:
     """The size that all images of a folder share, if it is small enough to be used as it is."""
     assert data.paths is not None
     sizes: set[tuple[int, int]] = set()
@@ -63,17 +63,21 @@ def pixel_shape(data: OwnData) -> tuple[int, int]:
     )
 
 
-def with_pixels(data: OwnData, shape: tuple[int, int]) -> OwnData:
-    """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255."""
+def with_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
+    """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255.
+
+    The size is (height, width); None is the one that all images share.
+    """
     assert data.paths is not None
+    height, width = shape or _common_size(data)
     usable, rows, reasons = [], [], []
     for i, path in enumerate(data.paths):
         try:
-            rows.append(resize(read_image(path, mode="grey", min_side=1), shape).ravel())
+            rows.append(resize(read_image(path, mode="grey", min_side=1), (height, width)).ravel())
             usable.append(i)
         except ImageError as error:
             reasons.append(error.reason)
-    return replace(_usable_images(data, usable, np.array(rows), reasons), image_shape=shape)
+    return replace(_usable_images(data, usable, np.array(rows), reasons), image_shape=(height, width))
 
 
 def thumbnails(data: OwnData) -> Pixels | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from residuum.errors import DataFormatError
 from residuum.system.machine import free_memory
+from residuum.system.npy import naming_damage
 
 
 def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -19,8 +20,8 @@ def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         head = stream.read(128)
     if b"MATLAB 7.3" in head or head.startswith(b"\x89HDF"):
         raise DataFormatError(f"{path}: saved with -v7.3 (HDF5). Open it in MATLAB and save it with -v7.")
-    listed = _guarded(path, whosmat, str(path))
-    return {name: tuple(int(n) for n in shape) for name, shape, _ in listed}
+    with naming_damage(path, "a MATLAB file"):
+        return {name: tuple(int(n) for n in shape) for name, shape, _ in whosmat(str(path))}
 
 
 def read_mat(path: Path, names: Sequence[str], *, max_bytes: int | None = None) -> dict[str, Any]:
@@ -49,14 +50,6 @@ def read_mat(path: Path, names: Sequence[str], *, max_bytes: int | None = None) 
             raise DataFormatError(
                 f"{path}: variable '{name}' declares the shape {shapes[name]}, which is empty or too large."
             )
-    content = _guarded(path, loadmat, str(path), variable_names=list(names))
-    return _guarded(path, lambda: {name: content[name] for name in names})
-
-
-def _guarded(path: Path, function: Any, *arguments: Any, **options: Any) -> Any:
-    try:
-        return function(*arguments, **options)
-    except Exception as error:  # SciPy raises nearly anything on damaged bytes
-        raise DataFormatError(
-            f"{path}: damaged or not a MATLAB file: {type(error).__name__}: {error}."
-        ) from error
+    with naming_damage(path, "a MATLAB file"):
+        content = loadmat(str(path), variable_names=list(names))
+        return {name: content[name] for name in names}

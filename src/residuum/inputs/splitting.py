@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,21 +73,11 @@ def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
             f"The test samples of {test.source} have {test.features.shape[1]} features, the training samples "
             f"{train.features.shape[1]}."
         )
-    labels = [train.labels, test.labels]
-    if {array.dtype.kind for array in labels} != {"i"}:
-        labels = [array.astype(np.str_) for array in labels]
-    groups = None
-    if train.groups is not None and test.groups is not None:
-        groups = np.concatenate([train.groups, test.groups])
-    return replace(
-        train,
-        features=np.concatenate([train.features, test.features]),
-        labels=np.concatenate(labels),
-        names=np.concatenate([train.names, test.names]),
-        split=np.repeat([TRAIN, TEST], [len(train), len(test)]),
-        groups=groups,
-        notes=tuple(dict.fromkeys((*train.notes, *test.notes))),
-    )
+    fields = ("features", "labels", "names", "groups")
+    pairs = {field: (getattr(train, field), getattr(test, field)) for field in fields}
+    joined: dict[str, Any] = {field: np.concatenate(p) for field, p in pairs.items() if p[0] is not None}
+    split = np.repeat([TRAIN, TEST], [len(train), len(test)])
+    return replace(train, **joined, split=split, notes=tuple(dict.fromkeys((*train.notes, *test.notes))))
 
 
 def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Index]:
@@ -125,11 +116,9 @@ def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tup
 
 def _check_classes(data: OwnData, train: Index, test: Index) -> None:
     assert data.labels is not None
-    known = set(data.labels[train].tolist())
-    lost = [label for label in dict.fromkeys(data.labels[test].tolist()) if label not in known]
+    lost = np.setdiff1d(data.labels[test], data.labels[train]).tolist()
     if lost:
-        given = data.split is not None
-        otherwise = "leave that class out" if given else "use another --seed, --test-size or --groups"
+        otherwise = "use another --seed, --test-size or --groups" if data.split is None else "leave it out"
         raise DataFormatError(
             f"{data.source}: class {lost[0]!r} has held-out samples but none to learn from. Move some to the "
             f"training part, or {otherwise}."

@@ -84,10 +84,6 @@ def save_model(
     """
     path = Path(path)
     check_is_fitted(estimator)
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder. Give the name of a file.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: its folder {path.parent} does not exist. Make it first.")
     steps = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
     *before, (last_name, last) = steps
     members: dict[str, Content] = {MODEL: b""}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
@@ -78,18 +77,7 @@ def _image_queries(
 ) -> tuple[OwnData, Any]:
     estimator = model.estimator
     if about.get("features", {}).get("with") == "pixels":
-        height, width = about["image_shape"]
-        return with_pixels(data, (height, width)), estimator
+        return with_pixels(data, about["image_shape"]), estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
     return with_features(data, estimator.steps[0][1], progress=progress), estimator[1:]
-
-
-def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
-    """Position of every label among the classes, -1 where it is none of them, and the labels as text.
-
-    Compared as text: "7" in one file is 7 in another.
-    """
-    position = {str(label): i for i, label in enumerate(classes.tolist())}
-    texts = [str(label) for label in labels.tolist()]
-    return np.array([position.get(text, -1) for text in texts]), np.array(texts)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import lzma
 import math
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -26,11 +24,6 @@ _HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-# What NumPy, zipfile and the decompressors raise on damaged bytes.
-_DAMAGE = (
-    OSError, ValueError, TypeError, EOFError, KeyError, SyntaxError, RecursionError, MemoryError,
-    OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-)  # fmt: skip
 
 
 @contextmanager
@@ -40,7 +33,7 @@ def naming_damage(where: str | Path, what: str) -> Iterator[None]:
         yield
     except ResiduumError:
         raise
-    except _DAMAGE as error:
+    except Exception as error:  # NumPy, SciPy and the decompressors raise nearly anything
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
         raise DataFormatError(f"{where}: damaged or not {what}: {reason}.") from error
 
