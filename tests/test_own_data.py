@@ -47,8 +47,8 @@ GOOD = {
 
 # name -> (bytes of the file, what the error must say)
 BAD = {
-    "missing value": (b"a,b,label\n1,2,x\n3,,y\n", "line 3, column 2 ('b'): the value is empty"),
-    "missing word": (b"a,b,label\n1,2,x\n3,NA,y\n", "line 3, column 2 ('b'): the value says 'NA'"),
+    "missing value": (b"a,b,label\n1,2,x\n3,,y\n", "line 3, column 2 ('b'): the value is missing"),
+    "missing word": (b"a,b,label\n1,2,x\n3,NA,y\n", "line 3, column 2 ('b'): the value is missing"),
     "missing label": (b"a,b,label\n1,2,x\n3,4,\n", "line 3, column 3 ('label'): the label is missing"),
     "duplicate header": (b"a,b,a,label\n1,2,3,x\n", "data.csv, column 3: the name 'a' is that of column 1"),
     "mixed types": (b"a,b,label\n1,2,x\n3,4 mg,y\n5,6,y\n", "line 3, column 2 ('b'): '4 mg' is not a number"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from residuum.inputs.own_data import TEST, TRAIN, Array, OwnData
 Place = Callable[[int, int | str], str]
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0*)?")
-_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
 _VALIDATION = {"val", "valid", "validation", "dev"}
 _PARTS = {
     **dict.fromkeys(("train", "training", "trn", "fit", "learn", *_VALIDATION), TRAIN),
@@ -41,22 +40,9 @@ def table_data(
     missing: str,
     notes: Sequence[str] = (),
 ) -> OwnData:
-    """The samples of a table whose columns have roles.
+    """The samples of a table: numbers of its features (nan: missing) and cells of the columns by role.
 
-    Parameters
-    ----------
-    columns, roles
-        The columns of the table and what each of them is.
-    features : ndarray of shape (n_rows, n_features)
-        Numbers of the feature columns, nan where one is missing.
-    cells : mapping from the roles in `roles.positions` to sequences of str
-        Cells of the columns that have these roles.
-    row_place : callable
-        Names a row in errors, by its line or its number.
-    missing : {"error", "drop"}
-        What to do with rows that lack a number.
-    notes : sequence of str
-        What was guessed about the file.
+    ``row_place(i)`` names row i in errors, by its line or its number.
     """
     header, label = columns.names, roles.positions.get("label")
     texts = {role: np.array(column, dtype=np.str_) for role, column in cells.items()}
@@ -117,17 +103,15 @@ def _complete_rows(data: OwnData, place: Place, *, drop: bool) -> Array:
             where, value = place(first + row, column), block[row, column]
             if not np.isnan(value):
                 raise DataFormatError(f"{where}: {value} is not a finite number.")
-            raise DataFormatError(f"{where}: the value is missing. {advice_on_missing(data.kind)}")
+            column_too = ", or leave out the column with --drop" if data.kind == "table" else ""
+            raise DataFormatError(
+                f"{where}: the value is missing. Fill it in, or leave such rows out with --missing drop"
+                f"{column_too}."
+            )
         complete[first : first + 4096] = ~np.isnan(block).any(axis=1)
     if not complete.any():
         raise DataFormatError(f"{data.source}: every row has a missing value, so none is left.")
     return np.flatnonzero(complete)
-
-
-def advice_on_missing(kind: str) -> str:
-    """What a user can do about a missing number."""
-    column = ", or leave out the column with --drop" if kind == "table" else ""
-    return f"Fill it in, or leave such rows out with --missing drop{column}."
 
 
 def _refuse_empty(cells: Array, place: Callable[[int], str], what: str) -> None:
@@ -142,31 +126,25 @@ def _as_labels(values: Array, place: Callable[[int], str], *, guess_type: bool) 
     Text becomes whole numbers where `guess_type` is set and all cells are such numbers. Those with a leading
     zero stay text: 007 is a name. ``place(i)`` names the place of label i.
     """
-    if values.dtype.kind in "biuf":
-        whole = np.isfinite(values) & (np.floor(values) == values)
-        if not whole.all():
-            bad = int(np.flatnonzero(~whole)[0])
-            raise _not_a_label(place(bad), values[bad])
+    texts = None
+    if values.dtype.kind not in "biuf":
+        texts = np.char.strip(values.astype(np.str_))
+        if (texts == "").all():
+            return None
+        _refuse_empty(texts, place, "label")
+        if not guess_type or not all(_NUMBER.fullmatch(cell) for cell in texts.tolist()):
+            return texts
+    numbers = values if texts is None else texts.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(numbers) | (np.floor(numbers) != numbers))
+    if len(wrong):
+        raise DataFormatError(
+            f"{place(int(wrong[0]))}: the label is {quoted(values[wrong[0]])}. Labels must be text or whole "
+            "numbers: name the right ones with --label."
+        )
+    if texts is None:
         return values.astype(np.int64)
-    texts = np.char.strip(values.astype(np.str_))
-    if (texts == "").all():
-        return None
-    _refuse_empty(texts, place, "label")
-    cells = texts.tolist()
-    if guess_type and all(_WHOLE.fullmatch(cell) for cell in cells):
-        return np.array([int(cell.split(".")[0]) for cell in cells], dtype=np.int64)
-    if guess_type and all(_FRACTION.fullmatch(cell) for cell in cells):
-        fraction = next((i for i, cell in enumerate(cells) if not float(cell).is_integer()), None)
-        if fraction is not None:
-            raise _not_a_label(place(fraction), cells[fraction])
-    return texts
-
-
-def _not_a_label(place: str, label: Any) -> DataFormatError:
-    return DataFormatError(
-        f"{place}: the label is {quoted(label)}. Labels must be text or whole numbers: name the right ones "
-        "with --label."
-    )
+    whole = all(_WHOLE.fullmatch(cell) for cell in texts.tolist())
+    return np.array([int(cell.split(".")[0]) for cell in texts.tolist()]) if whole else texts
 
 
 def as_split(cells: Sequence[str], place: Callable[[int], str]) -> tuple[Array, tuple[str, ...]]:

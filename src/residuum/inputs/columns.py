@@ -39,16 +39,9 @@ class Roles:
 
 
 class Columns:
-    """The columns of a table as far as their names and kinds are known.
+    """The columns of the file `where`, with their names where it has a header.
 
-    Parameters
-    ----------
-    where : str
-        The file, for messages.
-    names : sequence of str or None
-        The header; None where there is none.
-    text : sequence of str or None per column
-        An example cell of a column that does not hold numbers, None for a column of numbers.
+    `text` holds an example cell of every column that is not numbers, and None for columns of numbers.
     """
 
     def __init__(self, where: str, names: Sequence[str] | None, text: Sequence[str | None]) -> None:

@@ -25,16 +25,9 @@ def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def read_mat(path: Path, names: Sequence[str], *, max_bytes: int | None = None) -> dict[str, Any]:
-    """Variables of a MATLAB file as SciPy returns them: numbers, text, cells or structs.
+    """Variables of a MATLAB file as SciPy returns them; all must be there and none may be empty.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    names : sequence of str
-        The variables to read; all of them must be there and none may be empty.
-    max_bytes : int or None, default=None
-        The largest variable that is read, at 8 bytes per element; None means what fits into the free memory.
+    A variable of more than `max_bytes` is refused, at 8 bytes per element; None means the free memory.
     """
     from scipy.io import loadmat
 

@@ -20,7 +20,7 @@ from typing import TextIO
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.assembling import advice_on_missing, table_data
+from residuum.inputs.assembling import table_data
 from residuum.inputs.columns import ColumnOptions, Columns, Roles, quoted
 from residuum.inputs.own_data import OwnData, TextFormat
 from residuum.inputs.text_layout import MISSING, Layout, Row, guess_delimiter, guess_layout, number
@@ -56,7 +56,7 @@ def read_text(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
         cells: dict[str, list[str]] = {role: [] for role in roles.positions}
         for line, row in chain(sample, rows):
             _check_width(path, line, row, columns)
-            values.extend(_numbers(path, line, row, layout, roles, drop=text.missing == "drop"))
+            values.extend(_numbers(path, line, row, layout, roles))
             lines.append(line)
             for role, position in roles.positions.items():
                 cells[role].append(row[position].strip())
@@ -144,10 +144,8 @@ def _check_width(path: Path, line: int, row: list[str], columns: Columns) -> Non
         )
 
 
-def _numbers(
-    path: Path, line: int, row: list[str], layout: Layout, roles: Roles, *, drop: bool
-) -> Iterable[float]:
-    """The features of a row; all cells at once where that succeeds, else one by one."""
+def _numbers(path: Path, line: int, row: list[str], layout: Layout, roles: Roles) -> Iterable[float]:
+    """The features of a row, nan where one is missing; all at once where that succeeds, else one by one."""
     cells = [row[i] for i in roles.features]
     if not layout.comma and "_" not in "".join(cells):
         with suppress(ValueError):
@@ -156,18 +154,9 @@ def _numbers(
                 return values
     found = [number(cell, layout.comma) for cell in cells]
     for value, cell, position in zip(found, cells, roles.features, strict=True):
-        is_missing = cell.strip().lower() in MISSING
-        if not math.isfinite(value) and not (drop and is_missing):
+        if not math.isfinite(value) and cell.strip().lower() not in MISSING:
+            mark = "the decimal mark is a comma in this file, and " if layout.comma else ""
+            kind = "a finite number" if math.isinf(value) else "a number"
             where = f"{path}, line {line}, {layout.columns.called(position)}"
-            raise DataFormatError(f"{where}: {_cell_problem(cell.strip(), value, is_missing, layout.comma)}")
+            raise DataFormatError(f"{where}: {mark}{quoted(cell.strip())} is not {kind}.")
     return found
-
-
-def _cell_problem(cell: str, value: float, is_missing: bool, comma: bool) -> str:
-    if is_missing:
-        problem = f"says {quoted(cell)}" if cell else "is empty"
-        return f"the value {problem}. {advice_on_missing('table')}"
-    if math.isinf(value):
-        return f"{quoted(cell)} is not a finite number."
-    mark = "the decimal mark is a comma in this file, and " if comma else ""
-    return f"{mark}{quoted(cell)} is not a number."

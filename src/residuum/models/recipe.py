@@ -65,26 +65,25 @@ class Fitted:
     selection: dict[str, Any]
 
     @property
+    def _steps(self) -> list[Any]:
+        return [step for _, step in getattr(self.estimator, "steps", [("", self.estimator)])]
+
+    @property
     def classifier(self) -> Any:
         """The classifier that codes, without feature steps and without the ConfidentClassifier around it."""
-        return getattr(_last_step(self.estimator), "estimator_", _last_step(self.estimator))
+        return getattr(self._steps[-1], "estimator_", self._steps[-1])
 
     @property
     def step_names(self) -> list[str]:
         """Names of the feature steps and of the classifier."""
-        steps = [step for _, step in getattr(self.estimator, "steps", ())[:-1]]
-        return [type(step).__name__ for step in (*steps, self.classifier)]
+        return [type(step).__name__ for step in (*self._steps[:-1], self.classifier)]
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the classifier, and of the ConfidentClassifier around it if there is one."""
-        around = _last_step(self.estimator).get_params(deep=False)
+        around = self._steps[-1].get_params(deep=False)
         around.pop("estimator", None)
         return {**self.classifier.get_params(), **around}
-
-
-def _last_step(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
 def find_method(name: str) -> str:
@@ -240,15 +239,13 @@ def maker_of(method: str, select: str) -> Any:
 def _classifier(
     recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
 ) -> tuple[Any, dict[str, Any]]:
-    maker = maker_of(recipe.method, recipe.select)
+    maker, selection = maker_of(recipe.method, recipe.select), {}
     if recipe.select == "fixed":
-        return _confident(maker(**recipe.settings), recipe).fit(X, y), {}
-    cv = None if groups is None else group_folds(groups)
-    chosen = maker(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
-    if not recipe.confidence:
-        return chosen.best_estimator_, selection_of(chosen)
-    return _confident(clone(chosen.best_estimator_), recipe).fit(X, y), selection_of(chosen)
-
-
-def _confident(classifier: Any, recipe: Recipe) -> Any:
-    return ConfidentClassifier(classifier, **recipe.confidence) if recipe.confidence else classifier
+        classifier = maker(**recipe.settings)
+    else:
+        search = maker(**recipe.settings, cv=None if groups is None else group_folds(groups))
+        search.fit(X, y, groups=groups, fold_features=folds)
+        classifier, selection = search.best_estimator_, selection_of(search)
+    if recipe.confidence:
+        classifier = ConfidentClassifier(clone(classifier), **recipe.confidence)
+    return classifier if selection and not recipe.confidence else classifier.fit(X, y), selection

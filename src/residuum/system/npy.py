@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,6 @@ from residuum.system.machine import free_memory
 Array = npt.NDArray[Any]
 
 _MAX_HEADER = 10_000  # bytes; NumPy's own limit for headers of untrusted files
-_HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 
 
 @contextmanager
@@ -35,7 +31,7 @@ def naming_damage(where: str | Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, SciPy and the decompressors raise nearly anything
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-        raise DataFormatError(f"{where}: damaged or not {what}: {reason}.") from error
+        raise DataFormatError(f"{where}: damaged or not {what}: {reason.splitlines()[0]}.") from error
 
 
 def view_npy(content: Array, where: str) -> Array:
@@ -48,10 +44,11 @@ def view_npy(content: Array, where: str) -> Array:
 
 def _header(stream: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type of an array; they must account for all the bytes that there are."""
-    version = np.lib.format.read_magic(stream)
-    if version not in _HEADERS:
-        raise DataFormatError(f"{where}: .npy version {version} is not supported.")
-    shape, fortran, dtype = _HEADERS[version](stream, max_header_size=_MAX_HEADER)
+    major, minor = np.lib.format.read_magic(stream)
+    read = getattr(np.lib.format, f"read_array_header_{major}_{minor}", None)  # there are 1.0 and 2.0
+    if read is None:
+        raise DataFormatError(f"{where}: .npy version {major}.{minor} is not supported.")
+    shape, fortran, dtype = read(stream, max_header_size=_MAX_HEADER)
     if dtype.hasobject:
         raise DataFormatError(
             f"{where}: holds Python objects, which only a pickle can store, and pickles are not read. Save "
