@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from residuum import NRC, EigenfacePCA, SoftNRC, save_model
-from residuum.models.container import FORMAT_VERSION
+from residuum.models.file import FORMAT_VERSION
 
 FOLDER = Path(__file__).parent / "golden"
 

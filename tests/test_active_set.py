@@ -15,11 +15,10 @@ import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from residuum.dictionary import Change
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
-from residuum.dictionary import Dictionary
+from residuum.dictionary import Change, Dictionary
 from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set

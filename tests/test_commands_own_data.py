@@ -318,14 +318,15 @@ def test_one_group_cannot_be_held_out(run, tmp_path, tables):
     assert "--groups" in error
 
 
-def test_selection_where_a_fold_has_fewer_directions_than_all(run, tmp_path):
+def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = [[*map(repr, x.tolist()), f"k{i % 2}"] for i, x in enumerate(rng.random((20, 30)))]
     with (tmp_path / "few.csv").open("w", newline="") as file:
         csv.writer(file).writerows([[*(f"f{i}" for i in range(30)), "y"], *rows])
     out = tmp_path / "m.residuum"
-    assert run("fit", tmp_path / "few.csv", "--select", "cv", "--pca", "18", "--out", out)[0] == 0
-    assert open_model(out).estimator[-2].n_components_ == 18
+    code, _, error = run("fit", tmp_path / "few.csv", "--select", "cv", "--pca", "18", "--out", out)
+    assert (code, "--pca must be from 1 to 15: 16 training samples" in error) == (2, True)
+    assert run("fit", tmp_path / "few.csv", "--select", "cv", "--pca", "15", "--out", out)[0] == 0
 
 
 @pytest.mark.parametrize(

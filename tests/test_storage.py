@@ -195,7 +195,6 @@ def test_images_and_notes(tmp_path, mmap):
     assert (opened.images == images).all()
     assert opened.images.flags.writeable is not mmap
     assert opened.about["input"] == {"image_shape": [8, 8]}
-    assert opened.manifest["format_version"] == 1
     with pytest.raises(UsageError, match="'images'"):
         saved(tmp_path / "..", images=images[:10])
 
@@ -269,7 +268,7 @@ def members_of(path):
 
 
 def rezip(path, members, *, seal=True, compression=zipfile.ZIP_STORED):
-    """A zip of these members, with a good seal for the whole if asked for."""
+    """A zip of these members, with a good seal if asked for: what an attacker with patience can make."""
     with zipfile.ZipFile(path, "w", compression) as archive:
         if seal:
             archive.comment = b"residuum model, sha256 " + b"0" * 64
@@ -277,35 +276,34 @@ def rezip(path, members, *, seal=True, compression=zipfile.ZIP_STORED):
             archive.writestr(name, data)
     if seal:
         data = path.read_bytes()
-        path.write_bytes(data[:-64] + hashlib.sha256(data[:-64]).hexdigest().encode())
+        path.write_bytes(data[:-64] + hashlib.sha256(data).hexdigest().encode())
     return path
 
 
-def resealed(members, **changed):
-    """Members with others put in, and a manifest that fits: what an attacker with patience can make."""
-    members = {**members, **{name.replace("__", "."): data for name, data in changed.items()}}
-    manifest = json.loads(members["manifest.json"])
-    listed = {n: d for n, d in members.items() if n != "manifest.json"}
-    manifest["members"] = {
-        n: {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in listed.items()
-    }
-    return with_manifest(members, manifest)
+def classifier_of(members):
+    """What model.json says about the classifier."""
+    return json.loads(members["model.json"])["steps"][-1]
 
 
-def with_manifest(members, manifest):
-    return {**members, "manifest.json": json.dumps(manifest).encode()}
-
-
-def test_swapped_labels_are_caught_by_the_manifest(small, tmp_path):
+def test_swapped_labels_are_noticed(small, tmp_path):
     members = members_of(small)
-    text = members["model.json"].decode()
-    swapped = text.replace('"3"', '"tmp"').replace('"4"', '"3"').replace('"tmp"', '"4"')
-    assert swapped != text
+    labels = classifier_of(members)["fitted"]["classes_"]["array"]
+    text = members[labels]
+    three, four = ("3".encode("utf-32-le"), "4".encode("utf-32-le"))
+    end = text.index(b"\n") + 1
+    swapped = text[end:].replace(three, b"tmp ").replace(four, three).replace(b"tmp ", four)
+    assert swapped != text[end:]
+    changed = {**members, labels: text[:end] + swapped}
     path = tmp_path / "model.residuum"
-    for seal, match in ((False, "no seal"), (True, "model.json is not the one that was saved")):
-        rezip(path, {**members, "model.json": swapped.encode()}, seal=seal)
-        with pytest.raises(ModelFileError, match=match):
-            open_model(path)
+    rezip(path, changed, seal=False)
+    with pytest.raises(ModelFileError, match="no seal"):
+        open_model(path)
+    rezip(path, changed)
+    with pytest.raises(ModelFileError, match="labels are not sorted"):
+        open_model(path)
+    path.write_bytes(small.read_bytes().replace(text, changed[labels]))
+    with pytest.raises(ModelFileError, match="not those that were written"):
+        open_model(path)
     rezip(path, members)  # the helper itself makes files that open
     assert open_model(path).estimator is not None
 
@@ -313,32 +311,35 @@ def test_swapped_labels_are_caught_by_the_manifest(small, tmp_path):
 def test_unknown_versions_types_and_parameters(small, tmp_path):
     members = members_of(small)
     path = tmp_path / "model.residuum"
-    manifest = json.loads(members["manifest.json"])
+    model = json.loads(members["model.json"])
     for version in (2, 0, "1", None, True):
-        rezip(path, with_manifest(members, {**manifest, "format_version": version}))
+        rezip(path, {**members, "model.json": json.dumps({**model, "format_version": version}).encode()})
         with pytest.raises(ModelFileError, match="format version"):
             open_model(path)
-    model = json.loads(members["model.json"])
     for edit in (
-        lambda m: m["estimator"]["steps"][1].update(type="Evil"),
-        lambda m: m["estimator"]["steps"][0].update(type="FunctionTransformer"),
-        lambda m: m["estimator"]["steps"][0].update(type="NRC"),
-        lambda m: m["estimator"].update(type="os.system"),
-        lambda m: m["estimator"]["steps"][1]["parameters"].update(evil=1),
-        lambda m: m["estimator"]["steps"][1]["parameters"].update(rho=-1.0),
-        lambda m: m["estimator"]["steps"][1]["fitted"].update(predict={"value": 1}),
-        lambda m: m["estimator"]["steps"][1]["labels"]["values"].reverse(),
-        lambda m: m["estimator"]["steps"][1]["labels"].update(dtype="<U99999999999"),
-        lambda m: m["estimator"]["steps"][1]["labels"]["values"].pop(),
-        lambda m: m["estimator"]["steps"][1]["dictionary"].update(atoms="../../etc/passwd"),
-        lambda m: m["estimator"]["steps"][1]["dictionary"].update(samples="2-components.npy"),
-        lambda m: m["estimator"]["steps"].clear(),
+        lambda m: m["steps"][1].update(type="Evil"),
+        lambda m: m["steps"][0].update(type="FunctionTransformer"),
+        lambda m: m["steps"][0].update(type="NRC"),
+        lambda m: m["steps"][1].update(type="os.system"),
+        lambda m: m["steps"][1]["parameters"].update(evil=1),
+        lambda m: m["steps"][1]["parameters"].update(rho=-1.0),
+        lambda m: m["steps"][1]["fitted"].update(predict=1),
+        lambda m: m["steps"][1]["fitted"].update(classes_=["0", "1"]),
+        lambda m: m["steps"][1]["fitted"].update(classes_=m["steps"][1]["dictionary"]["starts"]),
+        lambda m: m["steps"][1]["fitted"].update(n_features_in_="5"),
+        lambda m: m["steps"][1]["dictionary"].update(atoms="../../etc/passwd"),
+        lambda m: m["steps"][1]["dictionary"].update(samples=m["steps"][0]["fitted"]["mean_"]["array"]),
+        lambda m: m["steps"].clear(),
         lambda m: m.pop("about"),
         lambda m: m.update(about=[1]),
-    ):  # fmt: skip
+    ):
         changed = json.loads(json.dumps(model))
         edit(changed)
-        rezip(path, resealed(members, model__json=json.dumps(changed).encode()))
+        rezip(path, {**members, "model.json": json.dumps(changed).encode()})
+        with pytest.raises(ModelFileError):
+            open_model(path)
+    for text in (b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000):
+        rezip(path, {**members, "model.json": text})
         with pytest.raises(ModelFileError):
             open_model(path)
 
@@ -357,9 +358,6 @@ def test_hostile_archives(small, tmp_path):
     rezip(path, {**members, "bomb.npy": bytes(10**6)}, compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(ModelFileError, match="compressed"):
         open_model(path)
-    rezip(path, {f"a{i}.npy": b"" for i in range(1001)})
-    with pytest.raises(ModelFileError, match="1001"):
-        open_model(path)
 
 
 def npy(header, data=b""):
@@ -370,8 +368,7 @@ def npy(header, data=b""):
 
 def test_arrays_that_lie_about_themselves(small, tmp_path):
     members = members_of(small)
-    node = json.loads(members["model.json"])["estimator"]["steps"][1]
-    atoms = node["dictionary"]["atoms"]
+    atoms = classifier_of(members)["dictionary"]["atoms"]
     path = tmp_path / "model.residuum"
     huge = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**20)}
     for data in (
@@ -385,7 +382,7 @@ def test_arrays_that_lie_about_themselves(small, tmp_path):
         b"\x93NUMPY\x09\x00",
         b"",
     ):
-        rezip(path, resealed(members, **{atoms.replace(".", "__"): data}))
+        rezip(path, {**members, atoms: data})
         with pytest.raises(ModelFileError):
             open_model(path)
     good = np.load(io.BytesIO(members[atoms]))
@@ -393,7 +390,7 @@ def test_arrays_that_lie_about_themselves(small, tmp_path):
     broken[0, 0] = np.nan
     np.save(tmp_path / "bad.npy", broken)
     data = (tmp_path / "bad.npy").read_bytes()
-    rezip(path, resealed(members, **{atoms.replace(".", "__"): data}))
+    rezip(path, {**members, atoms: data})
     with pytest.raises(ModelFileError, match="fit together"):
         open_model(path)
 
@@ -436,8 +433,8 @@ def test_unsupported_models_are_named(tmp_path):
 
     with pytest.raises(UsageError, match="Mine"):
         saved(tmp_path, Mine().fit(X, Y))
-    with pytest.raises(UsageError, match=r"about\['a'\]\[0\]"):
-        saved(tmp_path, about={"a": [float("nan")]})
+    with pytest.raises(UsageError, match="'about' parameter of save_model must be JSON"):
+        saved(tmp_path, about={"a": [object()]})
     with pytest.raises(ValueError, match="not fitted"):
         saved(tmp_path, CRC())
     assert not list(tmp_path.iterdir())
@@ -463,7 +460,7 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_never_replaced(tmp_path):
-    with pytest.raises(UsageError, match="is a folder"):
+    with pytest.raises(UsageError, match="cannot be written: Is a directory"):
         save_model(CRC().fit(X, Y), tmp_path)
 
 
@@ -488,8 +485,8 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
     model.predict(Q)
     path = saved(tmp_path, model)
     members = members_of(path)
-    node = json.loads(members["model.json"])["estimator"]
-    arrays = node["dictionary"]
+    described = json.loads(members["model.json"])
+    arrays = described["steps"][0]["dictionary"]
     for member in list(arrays.values()):
         array = np.load(io.BytesIO(members[member]))
         if not array.size:
@@ -503,14 +500,12 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
         ):
             file = io.BytesIO()
             np.save(file, broken)
-            rezip(path, resealed(members, **{member.replace(".", "__"): file.getvalue()}))
+            rezip(path, {**members, member: file.getvalue()})
             with pytest.raises(ModelFileError):
                 open_model(path)
-    for part in set(arrays) - {"normal"}:  # which can be computed again
+    for part in list(arrays):
         member = arrays.pop(part)
-        described = json.loads(members["model.json"])
-        described["estimator"] = node
-        rezip(path, resealed(members, model__json=json.dumps(described).encode()))
+        rezip(path, {**members, "model.json": json.dumps(described).encode()})
         with pytest.raises(ModelFileError):
             open_model(path)
         arrays[part] = member

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
@@ -52,15 +53,17 @@ def features(
     Files that cannot be used as images are named and skipped. What is computed is kept: an interrupted run
     goes on where it stopped, and a second run computes nothing.
     """
-    from residuum.cli.output import check_target, image_progress
+    from residuum.cli.output import check_target
     from residuum.features import extract_folder
     from residuum.models.preparing import built_extractor
-    from residuum.system.machine import allowed_cores
+    from residuum.system.progress import progress_bars
+    from residuum.system.threads import allowed_cores
 
     target, cores = check_target(out), allowed_cores(n_jobs)
     model = built_extractor(extractor, weights, device).set_params(n_jobs=cores)
     try:
-        with image_progress(extractor) as progress:
+        with progress_bars() as bars:
+            progress = partial(bars, extractor)
             report = extract_folder(
                 folder, model, out=target, cache_dir=cache, n_jobs=cores, progress=progress
             )

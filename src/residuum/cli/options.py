@@ -159,12 +159,12 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
     An extractor learns from the training images where some are held out, else from all of them.
     """
     from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import with_features
-    from residuum.models.preparing import as_pixels, built_extractor
+    from residuum.inputs.image_features import with_features, with_pixels
+    from residuum.models.preparing import built_extractor
 
     name, extractor = options["extractor"] or "bow_sift", None
     if name == "pixels":
-        found = as_pixels(data, options["image_shape"])
+        found = with_pixels(data, options["image_shape"])
     else:
         extractor = built_extractor(name, options["weights"], options["device"])
         if data.split is not None and (data.split == "test").any():

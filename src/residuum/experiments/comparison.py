@@ -29,7 +29,7 @@ from residuum.experiments.linear import BASELINES, compared
 from residuum.experiments.run_folder import CELLS, RESULTS
 from residuum.experiments.runner import Cell, Job, OnStep, Say, read_cell, run_job
 from residuum.experiments.summary import summarise
-from residuum.models.recipe import Recipe, feature_steps, fold_features, fold_steps, group_folds, maker_of
+from residuum.models.recipe import Recipe, feature_steps, fold_features, group_folds, maker_of
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
@@ -172,7 +172,7 @@ def _searching(estimator: Any, data: Data, parts: Split) -> tuple[Any, dict[str,
         if smallest < 2:
             raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
         folds = StratifiedKFold(min(5, smallest))
-    learned = Pipeline([("features", fold_steps(recipe)), ("model", estimator.estimator)])
+    learned = Pipeline([*feature_steps(recipe, samples.shape), ("model", estimator.estimator)])
     grid = {f"model__{name}": values for name, values in estimator.param_grid.items()}
     return GridSearchCV(learned, grid, cv=folds), {"groups": groups}
 
@@ -185,7 +185,7 @@ def _chosen(estimator: Any) -> dict[str, Any] | None:
 def _features(data: Data, parts: Split) -> tuple[Any, Any]:
     """Training samples and queries, scaled and projected as the data ask for."""
     samples, queries = data.samples[parts.train], data.samples[parts.test]
-    for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape, None):
+    for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape):
         samples, queries = step.fit_transform(samples), step.transform(queries)
     return samples, queries
 

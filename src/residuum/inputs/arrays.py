@@ -8,7 +8,7 @@ rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
-from residuum.inputs.assembling import as_labels, checked
+from residuum.inputs.assembling import checked
 from residuum.inputs.columns import ColumnOptions, quoted_list
 from residuum.inputs.matlab import mat_shapes, read_mat
 from residuum.inputs.own_data import Array, OwnData, TextFormat
 from residuum.inputs.splitting import join_train_and_test
-from residuum.system.npy import naming_damage, open_npz, read_npy
+from residuum.system.npy import naming_damage, open_npz, view_npy
 
 SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")
@@ -60,18 +60,16 @@ def _matlab_array(value: Any) -> Array:
     """A variable as an array of numbers or text: cells become text, and text loses its padding."""
     array = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
     if array.dtype == object:
-        array = np.array(
-            [str(np.asarray(cell).ravel()[0]) if np.size(cell) else "" for cell in array.ravel()]
-        )
+        array = np.array([str(np.asarray(cell).ravel()[0]) if np.size(cell) else "" for cell in array.flat])
     return np.char.strip(array) if array.dtype.kind == "U" else array
 
 
-def read_npy_pair(path: Path, labels: Path | None, options: ColumnOptions, text: TextFormat) -> OwnData:
-    """Read features from one .npy file, mapped rather than loaded, and labels from another file."""
-    content = {"X": np.atleast_2d(_map_npy(path))}
-    if labels is not None:
-        content["y"] = _map_npy(labels) if labels.suffix.lower() == ".npy" else _label_lines(labels)
-    return _samples(path, content, options, text.missing, label=None if labels is None else labels.name)
+def read_npy_pair(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
+    """Read features and labels from two .npy files, mapped rather than loaded."""
+    content, label = {"X": np.atleast_2d(_map_npy(path))}, None
+    if options.labels is not None:
+        content["y"], label = _map_npy(options.labels), options.labels.name
+    return _samples(path, content, options, text.missing, label=label)
 
 
 def _map_npy(path: Path) -> Array:
@@ -79,22 +77,7 @@ def _map_npy(path: Path) -> Array:
         raise DataNotFoundError(f"{path} does not exist.")
     with naming_damage(path, "an .npy file"):
         content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-    return read_npy(content, len(content), str(path))
-
-
-def _label_lines(path: Path) -> Array:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise DataNotFoundError(f"{path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise DataFormatError(
-            f"{path}: labels must be .npy, or UTF-8 text with one per line: {error}."
-        ) from None
-    labels = as_labels(np.array(lines, dtype=np.str_), lambda i: f"{path}, line {i + 1}", guess_type=True)
-    if labels is None:
-        raise DataFormatError(f"{path} holds no labels: one per line is expected.")
-    return labels
+    return view_npy(content, str(path))
 
 
 def _by_names(path: Path, arrays: Arrays, options: ColumnOptions, missing: str) -> OwnData:
@@ -107,17 +90,18 @@ def _by_names(path: Path, arrays: Arrays, options: ColumnOptions, missing: str) 
                 found = [known.get(part) for part in parts]
                 return _train_and_test(path, found, arrays, options, missing)
 
-    def asked_or_known(asked: str | int | None, option: str, usual: tuple[str, ...]) -> str | None:
-        if asked is None:
-            return next((known[name] for name in usual if name in known), None)
-        if str(asked) not in names:
-            raise UsageError(
-                f"{option} {asked!r} is not an array of {path}, which holds {quoted_list(names)}."
-            )
-        return str(asked)
+    def first(usual: Iterable[str]) -> str | None:
+        return next((known[name] for name in usual if name in known), None)
 
-    label = asked_or_known(options.label, "--label", LABELS)
-    samples = next((known[name] for name in SAMPLES if name in known and known[name] != label), None)
+    def asked(option: str, name: str | int | None) -> str | None:
+        if name is not None and name not in arrays:
+            raise UsageError(
+                f"{option} {name!r} is not an array of {path}, which holds {quoted_list(names)}."
+            )
+        return None if name is None else str(name)
+
+    label = asked("--label", options.label) or first(LABELS)
+    samples = first(name for name in SAMPLES if known.get(name) != label)
     if samples is None:
         raise DataFormatError(
             f"{path} holds {quoted_list(names) or 'no arrays'}. Call the samples X and the labels y, or "
@@ -126,17 +110,16 @@ def _by_names(path: Path, arrays: Arrays, options: ColumnOptions, missing: str) 
     wanted = {
         "X": samples,
         "y": label,
-        "names": asked_or_known(None, "", NAMES),
-        "split": asked_or_known(options.split, "--split", ()),
-        "groups": asked_or_known(options.group, "--groups", ()),
+        "names": first(NAMES),
+        "split": asked("--split", options.split),
+        "groups": asked("--groups", options.group),
     }
     content = {role: arrays[name]() for role, name in wanted.items() if name is not None}
     data = _samples(path, content, options, missing, label=label)
-    if samples == "images" and "bad" in arrays:
-        bad = arrays["bad"]()
-        if bad.shape == (len(data),):
-            note = f"{np.count_nonzero(bad)} of {len(bad)} images are marked bad and left out"
-            data = data.rows(~bad.astype(bool)).noted(note)
+    bad = arrays["bad"]() if samples == "images" and "bad" in arrays else np.zeros(0)
+    if bad.shape == (len(data),):
+        note = f"{np.count_nonzero(bad)} of {len(bad)} images are marked bad and left out"
+        data = data.rows(~bad.astype(bool)).noted(note)
     return data
 
 
@@ -147,15 +130,13 @@ def _train_and_test(
     if options.split is not None:
         raise UsageError(f"{path} holds training and test samples in separate arrays: leave --split out.")
 
-    def part(samples: str, label: str | None) -> OwnData:
-        content = {"X": arrays[samples](), **({} if label is None else {"y": arrays[label]()})}
-        return _samples(path, content, options, missing, label=label)
+    def part(samples: str | None, label: str | None) -> OwnData | None:
+        content = {role: arrays[name]() for role, name in (("X", samples), ("y", label)) if name is not None}
+        return _samples(path, content, options, missing, label=label) if samples is not None else None
 
-    train, train_label, test, test_label = found
+    train, test = part(*found[:2]), part(*found[2:])
     assert train is not None
-    if test is None:
-        return part(train, train_label)
-    return join_train_and_test(part(train, train_label), part(test, test_label))
+    return train if test is None else join_train_and_test(train, test)
 
 
 def _samples(
@@ -165,22 +146,18 @@ def _samples(
     if options.drop:
         raise UsageError(f"--drop is for tables; {path} holds arrays.")
     X, y = content["X"], content.get("y")
-    if X.dtype.kind not in "biuf" or X.ndim < 2:
+    if X.dtype.kind not in "biuf" or X.ndim < 2 or X.size == 0:
         raise DataFormatError(
             f"{path}: the samples must be numbers of shape (n_samples, n_features) or (n_samples, height, "
             f"width). Got {X.dtype} of shape {X.shape}."
         )
-    if y is not None:
-        if max(y.shape, default=0) != y.size:  # MATLAB's columns and rows are vectors too
-            raise DataFormatError(
-                f"{path}: the labels '{label}' have shape {y.shape}; one per sample is expected."
-            )
-        if y.dtype.kind not in "biufUS":
-            raise DataFormatError(f"{path}: labels of type {y.dtype}; they must be text or whole numbers.")
+    if y is not None and (max(y.shape, default=0) != y.size or y.dtype.kind not in "biufUS"):
+        raise DataFormatError(
+            f"{path}: the labels '{label}' must be text or whole numbers, one per sample. Got {y.dtype} of "
+            f"shape {y.shape}."
+        )
     X, notes = _samples_as_rows(path, X, None if y is None else y.size, options)
     n, shape = len(X), X.shape[1:]
-    if X.size == 0:
-        raise DataFormatError(f"{path}: no samples, shape {X.shape}.")
 
     def texts(role: str) -> Array | None:
         values = content.get(role)
@@ -206,16 +183,16 @@ def _samples(
     def place(row: int, column: int | str) -> str:
         return f"{path}, row {row}" + (f", column {column}" if isinstance(column, int) else "")
 
-    return checked(data, place, missing=missing, split_name=str(options.split))
+    return checked(data, place, missing=missing)
 
 
 def _samples_as_rows(
     path: Path, X: Array, n_labels: int | None, options: ColumnOptions
 ) -> tuple[Array, tuple[str, ...]]:
     """Samples as rows. MATLAB users keep them as columns: the labels or what a model takes show it."""
-    wanted = options.expected.n_features if options.expected is not None else None
     if n_labels is None:
-        as_columns = X.ndim == 2 and wanted is not None and X.shape[1] != wanted and X.shape[0] == wanted
+        wanted = options.expected.n_features if options.expected is not None else X.shape[-1]
+        as_columns = X.ndim == 2 and X.shape[1] != wanted and X.shape[0] == wanted
     else:
         as_columns = path.suffix.lower() == ".mat" and X.shape[0] != n_labels and X.shape[-1] == n_labels
         if X.shape[0] != n_labels and not as_columns:

@@ -10,27 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from residuum.errors import DataFormatError
-from residuum.inputs.columns import Columns, Roles, quoted, quoted_list
+from residuum.inputs.columns import Columns, Roles, quoted
 from residuum.inputs.own_data import TEST, TRAIN, Array, OwnData
 
 # Names the cell of a row in errors; the column is the position of a feature, or "label", "split" or "groups".
 Place = Callable[[int, int | str], str]
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0*)?")
-_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
-_TRAIN = {"train", "training", "trn", "fit", "learn"}
-_VALID = {"val", "valid", "validation", "dev"}
-_TEST = {"test", "testing", "tst", "holdout", "held-out", "heldout"}
-_YES_NO = {
-    **dict.fromkeys(("1", "true", "yes", "t", "1.0"), True),
-    **dict.fromkeys(("0", "false", "no", "f", "0.0"), False),
+_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
+_VALIDATION = {"val", "valid", "validation", "dev"}
+_PARTS = {
+    **dict.fromkeys(("train", "training", "trn", "fit", "learn", *_VALIDATION), TRAIN),
+    **dict.fromkeys(("test", "testing", "tst", "holdout", "held-out", "heldout"), TEST),
 }
-PART_NAMES = _TRAIN | _VALID | _TEST
+PART_NAMES = set(_PARTS)
 
 
 def table_data(
@@ -43,63 +40,33 @@ def table_data(
     missing: str,
     notes: Sequence[str] = (),
 ) -> OwnData:
-    """The samples of a table whose columns have roles.
+    """The samples of a table: numbers of its features (nan: missing) and cells of the columns by role.
 
-    Parameters
-    ----------
-    columns, roles
-        The columns of the table and what each of them is.
-    features : ndarray of shape (n_rows, n_features)
-        Numbers of the feature columns, nan where one is missing.
-    cells : mapping from "label", "split", "groups" and "name" to sequences of str
-        Cells of the columns that have these roles.
-    row_place : callable
-        Names a row in errors, by its line or its number.
-    missing : {"error", "drop"}
-        What to do with rows that lack a number.
-    notes : sequence of str
-        What was guessed about the file.
+    ``row_place(i)`` names row i in errors, by its line or its number.
     """
-    header = columns.names
-    names = cells["name"] if roles.name is not None else np.arange(len(features)).astype(np.str_)
+    header, label = columns.names, roles.positions.get("label")
+    texts = {role: np.array(column, dtype=np.str_) for role, column in cells.items()}
 
     def place(row: int, column: int | str) -> str:
-        position = roles.features[column] if isinstance(column, int) else roles.position_of(column)
+        position = roles.features[column] if isinstance(column, int) else roles.positions[column]
         return f"{row_place(row)}, {columns.called(position)}"
-
-    def texts(role: str) -> Array | None:
-        return None if roles.position_of(role) is None else np.array(cells[role], dtype=np.str_)
 
     data = OwnData(
         source=columns.where,
         kind="table",
         features=features,
-        labels=texts("label"),
-        names=np.asarray(names, dtype=np.str_),
+        labels=texts.get("label"),
+        names=texts.get("name", np.arange(len(features)).astype(np.str_)),
         columns=None if header is None else tuple(header[i] for i in roles.features),
-        label=None if roles.label is None else (header[roles.label] if header else str(roles.label)),
-        split=texts("split"),
-        groups=texts("groups"),
+        label=None if label is None else (header[label] if header else str(label)),
+        split=texts.get("split"),
+        groups=texts.get("groups"),
         notes=(*notes, *roles.notes),
     )
-    split_name = header[roles.split] if header is not None and roles.split is not None else ""
-    data = checked(data, place, missing=missing, split_name=split_name)
-    return data.noted(*_row_counters(data))
+    return checked(data, place, missing=missing)
 
 
-def _row_counters(data: OwnData) -> list[str]:
-    """A note about columns that count the rows: they tell the order of the samples, not the class."""
-    features = data.features
-    assert features is not None
-    if len(features) < 5:
-        return []
-    counting = [j for j in range(features.shape[1]) if (np.diff(features[:5, j]) == 1).all()]
-    counting = [j for j in counting if (np.diff(features[:, j]) == 1).all()]
-    called = [data.columns[j] if data.columns else f"column {j + 1}" for j in counting]
-    return [f"{quoted_list(called)} counts the rows; leave it out with --drop"] if called else []
-
-
-def checked(data: OwnData, place: Place, *, missing: str, split_name: str = "") -> OwnData:
+def checked(data: OwnData, place: Place, *, missing: str) -> OwnData:
     """Samples with finite features, typed labels, a split and groups, from raw content."""
     rows = _complete_rows(data, place, drop=missing == "drop")
     n_rows = len(data)
@@ -112,11 +79,11 @@ def checked(data: OwnData, place: Place, *, missing: str, split_name: str = "") 
 
     if data.labels is not None:
         guess_type = data.kind == "table"
-        data = replace(data, labels=as_labels(data.labels, places("label"), guess_type=guess_type))
+        data = replace(data, labels=_as_labels(data.labels, places("label"), guess_type=guess_type))
     if data.groups is not None:
         _refuse_empty(data.groups, places("groups"), "group")
     if data.split is not None:
-        split, notes = as_split(data.split.tolist(), split_name, places("split"))
+        split, notes = as_split(data.split.tolist(), places("split"))
         data = replace(data, split=split).noted(*notes)
     return data
 
@@ -136,18 +103,15 @@ def _complete_rows(data: OwnData, place: Place, *, drop: bool) -> Array:
             where, value = place(first + row, column), block[row, column]
             if not np.isnan(value):
                 raise DataFormatError(f"{where}: {value} is not a finite number.")
-            raise DataFormatError(f"{where}: the value is missing. {advice_on_missing(data.kind)}")
+            column_too = ", or leave out the column with --drop" if data.kind == "table" else ""
+            raise DataFormatError(
+                f"{where}: the value is missing. Fill it in, or leave such rows out with --missing drop"
+                f"{column_too}."
+            )
         complete[first : first + 4096] = ~np.isnan(block).any(axis=1)
     if not complete.any():
         raise DataFormatError(f"{data.source}: every row has a missing value, so none is left.")
     return np.flatnonzero(complete)
-
-
-def advice_on_missing(kind: str) -> str:
-    """What a user can do about a missing number."""
-    if kind == "table":
-        return "Fill it in, leave such rows out with --missing drop, or leave out the column with --drop."
-    return "Fill it in, or leave such rows out with --missing drop."
 
 
 def _refuse_empty(cells: Array, place: Callable[[int], str], what: str) -> None:
@@ -156,55 +120,43 @@ def _refuse_empty(cells: Array, place: Callable[[int], str], what: str) -> None:
         raise DataFormatError(f"{place(int(empty[0]))}: the {what} is missing.")
 
 
-def as_labels(values: Array, place: Callable[[int], str], *, guess_type: bool) -> Array | None:
+def _as_labels(values: Array, place: Callable[[int], str], *, guess_type: bool) -> Array | None:
     """Labels as whole numbers or as text; None where all of them are empty, kept free for the answers.
 
     Text becomes whole numbers where `guess_type` is set and all cells are such numbers. Those with a leading
     zero stay text: 007 is a name. ``place(i)`` names the place of label i.
     """
-    if values.dtype.kind in "biuf":
-        whole = np.isfinite(values) & (np.floor(values) == values)
-        if not whole.all():
-            bad = int(np.flatnonzero(~whole)[0])
-            raise _not_a_label(place(bad), values[bad])
+    texts = None
+    if values.dtype.kind not in "biuf":
+        texts = np.char.strip(values.astype(np.str_))
+        if (texts == "").all():
+            return None
+        _refuse_empty(texts, place, "label")
+        if not guess_type or not all(_NUMBER.fullmatch(cell) for cell in texts.tolist()):
+            return texts
+    numbers = values if texts is None else texts.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(numbers) | (np.floor(numbers) != numbers))
+    if len(wrong):
+        raise DataFormatError(
+            f"{place(int(wrong[0]))}: the label is {quoted(values[wrong[0]])}. Labels must be text or whole "
+            "numbers: name the right ones with --label."
+        )
+    if texts is None:
         return values.astype(np.int64)
-    texts = np.char.strip(values.astype(np.str_))
-    if (texts == "").all():
-        return None
-    _refuse_empty(texts, place, "label")
-    cells = texts.tolist()
-    if guess_type and all(_WHOLE.fullmatch(cell) for cell in cells):
-        return np.array([int(cell.split(".")[0]) for cell in cells], dtype=np.int64)
-    if guess_type and all(_FRACTION.fullmatch(cell) for cell in cells):
-        fraction = next((i for i, cell in enumerate(cells) if not float(cell).is_integer()), None)
-        if fraction is not None:
-            raise _not_a_label(place(fraction), cells[fraction])
-    return texts
+    whole = all(_WHOLE.fullmatch(cell) for cell in texts.tolist())
+    return np.array([int(cell.split(".")[0]) for cell in texts.tolist()]) if whole else texts
 
 
-def _not_a_label(place: str, label: Any) -> DataFormatError:
-    return DataFormatError(
-        f"{place}: the label is {quoted(label)}. Labels must be text or whole numbers: name the right ones "
-        "with --label."
-    )
-
-
-def as_split(cells: Sequence[str], name: str, place: Callable[[int], str]) -> tuple[Array, tuple[str, ...]]:
-    """Whether each row is "train" or "test", from the cells of a split column called `name`, and notes.
+def as_split(cells: Sequence[str], place: Callable[[int], str]) -> tuple[Array, tuple[str, ...]]:
+    """Whether each row is "train" or "test", from the cells of a split column, and notes.
 
     Validation rows train, because parameters are chosen by cross-validation within the training samples.
-    Yes and no are understood where the column is called after one of the two parts.
     """
     words = [str(cell).strip().lower() for cell in cells]
-    part = name.strip().lower().removeprefix("is_").removeprefix("is")
-    if part in _TRAIN | _TEST and all(word in _YES_NO for word in words):
-        test = np.array([_YES_NO[word] for word in words]) == (part in _TEST)
-    else:
-        bad = next((i for i, word in enumerate(words) if word not in PART_NAMES), None)
-        if bad is not None:
-            raise DataFormatError(
-                f"{place(bad)}: the split says {quoted(cells[bad])}, which must be train or test."
-            )
-        test = np.array([word in _TEST for word in words], dtype=bool)
-    notes = ("rows marked as validation count as training",) if _VALID.intersection(words) else ()
-    return np.where(test, TEST, TRAIN), notes
+    bad = next((i for i, word in enumerate(words) if word not in _PARTS), None)
+    if bad is not None:
+        raise DataFormatError(
+            f"{place(bad)}: the split says {quoted(cells[bad])}, which must be train or test."
+        )
+    notes = ("rows marked as validation count as training",) if _VALIDATION.intersection(words) else ()
+    return np.array([_PARTS[word] for word in words]), notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,68 +32,60 @@ def with_features(data: OwnData, extractor: Any, *, progress: Progress | None = 
     """
     assert data.paths is not None
     found = extract_images(data.paths, extractor, progress=progress)
-    names = {str(path): name for path, name in zip(data.paths, data.names.tolist(), strict=True)}
-    reasons = {names[path]: reason for path, reason in found.skipped}
-    return _usable_images(data, data.names[found.usable].tolist(), found.X, reasons)
+    return _usable_images(data, found.usable, found.X, [reason for _, reason in found.skipped])
 
 
-def _usable_images(data: OwnData, names: list[str], features: Any, reasons: dict[str, str]) -> OwnData:
+def _usable_images(data: OwnData, usable: Any, features: Any, reasons: list[str]) -> OwnData:
     """The images that have features, with a note for each of the others that gives the reason."""
-    feature_row = {name: i for i, name in enumerate(names)}
-    usable = [i for i, name in enumerate(data.names.tolist()) if name in feature_row]
-    order = [feature_row[data.names[i]] for i in usable]
-    skipped = [name for name in data.names.tolist() if name in reasons]
-    notes = [f"skipped {name!a}: {reasons[name]}" for name in skipped[:10]]
+    skipped = np.delete(data.names, usable).tolist()
+    notes = [f"skipped {name!a}: {reason}" for name, reason in zip(skipped[:10], reasons, strict=False)]
     notes += [f"skipped {len(skipped) - 10} more files"] if len(skipped) > 10 else []
-    if not usable:
+    if not len(usable):
         raise DataError(f"{data.source} holds no usable image. {'; '.join(notes[:3])}.")
-    return replace(data.rows(usable), features=features[order]).noted(*notes)
+    return replace(data.rows(usable), features=features).noted(*notes)
 
 
-def pixel_shape(data: OwnData) -> tuple[int, int]:
+def _common_size(data: OwnData) -> tuple[int, int]:
     """The size that all images of a folder share, if it is small enough to be used as it is."""
     assert data.paths is not None
     sizes: set[tuple[int, int]] = set()
     for path in data.paths:
-        try:
-            width, height = image_header(path)
-        except ImageError:
-            continue
-        sizes.add((height, width))
+        with suppress(ImageError):
+            sizes.add(image_header(path))
         if len(sizes) > 1:
             break
-    if len(sizes) == 1 and max(next(iter(sizes))) <= _LARGEST_PIXELS:
-        return next(iter(sizes))
+    width, height = sizes.pop() if len(sizes) == 1 else (math.inf, math.inf)
+    if max(width, height) <= _LARGEST_PIXELS:
+        return int(height), int(width)
     raise UsageError(
         f"The images of {data.source} have several sizes or are larger than {_LARGEST_PIXELS} pixels. "
         "Give --image-shape HEIGHTxWIDTH to use plain pixels as features."
     )
 
 
-def with_pixels(data: OwnData, shape: tuple[int, int]) -> OwnData:
-    """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255."""
+def with_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
+    """The images of a folder as grey pixels of one size, rows of height * width numbers from 0 to 255.
+
+    The size is (height, width); None is the one that all images share.
+    """
     assert data.paths is not None
-    rows, names, reasons = [], [], {}
-    for name, path in zip(data.names.tolist(), data.paths, strict=True):
+    height, width = shape or _common_size(data)
+    usable, rows, reasons = [], [], []
+    for i, path in enumerate(data.paths):
         try:
-            grey = read_image(path, mode="grey", min_side=1)
+            rows.append(resize(read_image(path, mode="grey", min_side=1), (height, width)).ravel())
+            usable.append(i)
         except ImageError as error:
-            reasons[name] = error.reason
-            continue
-        rows.append(resize(grey, shape).ravel())
-        names.append(name)
-    features = np.stack(rows) if rows else np.empty((0, math.prod(shape)), dtype=np.uint8)
-    return replace(_usable_images(data, names, features, reasons), image_shape=shape)
+            reasons.append(error.reason)
+    return replace(_usable_images(data, usable, np.array(rows), reasons), image_shape=(height, width))
 
 
 def thumbnails(data: OwnData) -> Pixels | None:
     """Small images of the samples, (n, h, w) or (n, h, w, 3); None where there are none or too many."""
     if data.image_shape is not None and data.features is not None:
-        return _thumbnails_of_rows(data)
-    if data.paths is None:
-        return None
+        return _thumbnails_of_rows(data.features.reshape(len(data), *data.image_shape))
     side = next((s for s in _SIDES if len(data) * s * s * 3 <= THUMBNAIL_BYTES), None)
-    if side is None:
+    if data.paths is None or side is None:
         return None
     small_images = np.full((len(data), side, side, 3), 255, dtype=np.uint8)
     for frame, path in zip(small_images, data.paths, strict=True):
@@ -102,14 +95,11 @@ def thumbnails(data: OwnData) -> Pixels | None:
     return small_images
 
 
-def _thumbnails_of_rows(data: OwnData) -> Pixels | None:
-    assert data.features is not None
-    assert data.image_shape is not None
-    if data.features.size > THUMBNAIL_BYTES or max(data.image_shape) > 2 * _SIDES[0]:
+def _thumbnails_of_rows(values: npt.NDArray[Any]) -> Pixels | None:
+    if values.size > THUMBNAIL_BYTES or max(values.shape[1:]) > 2 * _SIDES[0]:
         return None
-    values = data.features.reshape(len(data), *data.image_shape)
     if values.dtype == np.uint8:
-        return values.astype(np.uint8)
+        return values
     low, high = float(values.min()), float(values.max())
     scaled = (values - low) * (255 / (high - low) if high > low else 0)
     return np.rint(scaled).astype(np.uint8)
@@ -120,8 +110,6 @@ def guess_image_shape(data: OwnData) -> tuple[int, int] | None:
     if data.features is None or data.image_shape is not None:
         return None
     side = math.isqrt(data.features.shape[1])
-    if side * side != data.features.shape[1] or side < 8:
-        return None
     some = np.asarray(data.features[:1000])
     pixels = bool(some.min() >= 0 and some.max() <= 255 and (some == np.floor(some)).all())
-    return (side, side) if pixels else None
+    return (side, side) if pixels and side >= 8 and side * side == some.shape[1] else None

@@ -15,10 +15,10 @@ from residuum.inputs.own_data import OwnData
 
 def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
     """List the images of a folder with their classes; nothing is decoded yet."""
-    given = {"label": options.label, "split": options.split, "drop": options.drop or None}
-    for option, value in {**given, "groups": options.group}.items():
-        if value is not None:
-            raise UsageError(f"--{option} is for tables and arrays; {path} is a folder of images.")
+    if (options.label, options.split, options.group, options.drop) != (None, None, None, ()):
+        raise UsageError(
+            f"--label, --split, --groups and --drop are for tables and arrays; {path} is a folder of images."
+        )
     files, beside = list_folder(path)
     if not files:
         raise DataFormatError(f"{path} holds no files. Put images into one sub-folder per class.")
@@ -28,9 +28,12 @@ def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
     split = None
     tops = set(labels.tolist())
     if len(tops) > 1 and {top.lower() for top in tops} <= PART_NAMES:
-        split, more = as_split(labels.tolist(), "", lambda i: str(path / str(names[i])))
+        split, more = as_split(labels.tolist(), lambda i: str(path / str(names[i])))
         notes.extend(("the sub-folders are the parts of a split, with the classes below them", *more))
-        labels = np.array([_class_below(path, name) for name in names], dtype=np.str_)
+        loose = next((name for name in names if len(Path(name).parts) < 3), None)
+        if loose is not None:
+            raise DataFormatError(f"{path / loose} lies beside the folders of the classes: move it into one.")
+        labels = np.array([Path(name).parts[1] for name in names], dtype=np.str_)
     return OwnData(
         source=str(path),
         kind="images",
@@ -42,12 +45,3 @@ def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
         paths=tuple(path / name for name in names),
         notes=tuple(notes),
     )
-
-
-def _class_below(path: Path, name: str) -> str:
-    parts = Path(name).parts
-    if len(parts) < 3:
-        raise DataFormatError(
-            f"{path / name} lies directly in '{parts[0]}': it belongs into the folder of a class."
-        )
-    return parts[1]

@@ -9,6 +9,7 @@ from typing import Any
 
 from residuum.errors import DataFormatError
 from residuum.system.machine import free_memory
+from residuum.system.npy import naming_damage
 
 
 def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -19,48 +20,29 @@ def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         head = stream.read(128)
     if b"MATLAB 7.3" in head or head.startswith(b"\x89HDF"):
         raise DataFormatError(f"{path}: saved with -v7.3 (HDF5). Open it in MATLAB and save it with -v7.")
-    listed = _guarded(path, whosmat, str(path))
-    return {name: tuple(int(n) for n in shape) for name, shape, _ in listed}
+    with naming_damage(path, "a MATLAB file"):
+        return {name: tuple(int(n) for n in shape) for name, shape, _ in whosmat(str(path))}
 
 
 def read_mat(path: Path, names: Sequence[str], *, max_bytes: int | None = None) -> dict[str, Any]:
-    """Variables of a MATLAB file as SciPy returns them: numbers, text, cells or structs.
+    """Variables of a MATLAB file as SciPy returns them; all must be there and none may be empty.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    names : sequence of str
-        The variables to read; all of them must be there and none may be empty.
-    max_bytes : int or None, default=None
-        The largest variable that is read, at 8 bytes per element; None means what fits into the free memory.
+    A variable of more than `max_bytes` is refused, at 8 bytes per element; None means the free memory.
     """
     from scipy.io import loadmat
 
     shapes = mat_shapes(path)
-    missing = [name for name in names if name not in shapes]
-    if missing:
-        raise DataFormatError(
-            f"{path}: expected the variables {', '.join(names)}; "
-            f"got {', '.join(sorted(shapes)[:20]) or 'none'}."
-        )
     limit = max_bytes or free_memory() or 2**36
     for name in names:
+        if name not in shapes:
+            raise DataFormatError(
+                f"{path}: expected the variables {', '.join(names)}; "
+                f"got {', '.join(sorted(shapes)[:20]) or 'none'}."
+            )
         if not 0 < 8 * math.prod(shapes[name]) <= limit:
             raise DataFormatError(
                 f"{path}: variable '{name}' declares the shape {shapes[name]}, which is empty or too large."
             )
-    content = _guarded(path, loadmat, str(path), variable_names=list(names))
-    absent = [name for name in names if name not in content]
-    if absent:
-        raise DataFormatError(f"{path}: damaged: the variable '{absent[0]}' is listed but cannot be read.")
-    return {name: content[name] for name in names}
-
-
-def _guarded(path: Path, function: Any, *arguments: Any, **options: Any) -> Any:
-    try:
-        return function(*arguments, **options)
-    except Exception as error:  # SciPy raises nearly anything on damaged bytes
-        raise DataFormatError(
-            f"{path}: damaged or not a MATLAB file: {type(error).__name__}: {error}."
-        ) from error
+    with naming_damage(path, "a MATLAB file"):
+        content = loadmat(str(path), variable_names=list(names))
+        return {name: content[name] for name in names}

@@ -65,19 +65,11 @@ class OwnData:
     def rows(self, chosen: Any) -> OwnData:
         """The same with some of the samples, by index or mask."""
         index = np.arange(len(self))[chosen]
-
-        def pick(array: Any) -> Any:
-            return None if array is None else array[index]
-
-        return replace(
-            self,
-            features=pick(self.features),
-            labels=pick(self.labels),
-            names=self.names[index],
-            split=pick(self.split),
-            groups=pick(self.groups),
-            paths=None if self.paths is None else tuple(self.paths[i] for i in index),
-        )
+        arrays = {name: getattr(self, name) for name in ("features", "labels", "names", "split", "groups")}
+        picked: dict[str, Any] = {k: array[index] for k, array in arrays.items() if array is not None}
+        if self.paths is not None:
+            picked["paths"] = tuple(self.paths[i] for i in index)
+        return replace(self, **picked)
 
     def noted(self, *notes: str) -> OwnData:
         """The same with more notes."""
@@ -92,15 +84,15 @@ class ExpectedColumns:
     ----------
     columns : tuple of str or None
         Names of the features; None where the training data had none.
-    n_features : int or None
+    n_features : int
         Number of features of the raw input.
     label : str or None
         Name or number of the label column; it may be absent from new data.
     """
 
-    columns: tuple[str, ...] | None = None
-    n_features: int | None = None
-    label: str | None = None
+    columns: tuple[str, ...] | None
+    n_features: int
+    label: str | None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 
 from residuum.errors import DataFormatError
 from residuum.inputs.assembling import table_data
-from residuum.inputs.columns import ColumnOptions, Columns, quoted
+from residuum.inputs.columns import ColumnOptions, Columns
 from residuum.inputs.own_data import OwnData, TextFormat
+from residuum.system.npy import naming_damage
 from residuum.system.packages import package
 
 _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."
@@ -18,42 +19,29 @@ _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."
 
 def read_parquet(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
     """Read a Parquet file; its rows are numbered from 0."""
-    table = _table(path)
-    names = table.column_names
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise DataFormatError(f"{path}: two columns are called {quoted(twice)}. Rename one of them.")
-    if not table.num_rows or not names:
+    types, parquet = package("pyarrow", _INSTALL).types, package("pyarrow.parquet", _INSTALL)
+    with naming_damage(path, "a Parquet file"):
+        table = parquet.read_table(path)
+    if not table.num_rows or not table.num_columns:
         raise DataFormatError(f"{path} holds no rows.")
-    header = ["" if name == "__index_level_0__" else name for name in names]
-    columns = Columns(str(path), header, [_example_of_text(values) for values in table.columns])
+    header = ["" if name == "__index_level_0__" else name for name in table.column_names]
+    columns = Columns(str(path), header, [_example_of_text(values, types) for values in table.columns])
     roles = columns.roles(options)
     features = np.empty((table.num_rows, len(roles.features)))
     for j, i in enumerate(roles.features):
         features[:, j] = table.column(i).to_numpy()  # null becomes nan
-    positions = {role: roles.position_of(role) for role in ("label", "split", "groups", "name")}
     return table_data(
         columns,
         roles,
         features,
-        {role: _cells(table.column(i)) for role, i in positions.items() if i is not None},
+        {role: _cells(table.column(i)) for role, i in roles.positions.items()},
         row_place=lambda row: f"{path}, row {row}",
         missing=text.missing,
     )
 
 
-def _table(path: Path) -> Any:
-    pyarrow, parquet = package("pyarrow", _INSTALL), package("pyarrow.parquet", _INSTALL)
-    try:
-        return parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        raise DataFormatError(f"{path}: not a Parquet file, or damaged: {reason}") from error
-
-
-def _example_of_text(values: Any) -> str | None:
+def _example_of_text(values: Any, types: Any) -> str | None:
     """The first cell of a column that does not hold numbers; None for a column of numbers."""
-    types = package("pyarrow", _INSTALL).types
     kind = values.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return None

@@ -22,6 +22,7 @@ READERS: dict[str, Reader] = {
     ".tsv": read_text,
     ".txt": read_text,
     ".npz": read_npz,
+    ".npy": read_npy_pair,
     ".parquet": read_parquet,
     ".mat": read_mat_file,
 }
@@ -80,8 +81,8 @@ def read_data(
     ((150, 4), 'setosa')
     """
     path = Path(path)
-    options = ColumnOptions(label, split, group, tuple(drop), expected)
-    text = TextFormat() if text is None else text
+    label_file = None if labels is None else Path(labels)
+    options = ColumnOptions(label, split, group, tuple(drop), label_file, expected)
     ending = path.suffix.lower()
     if ending in _PICKLES:
         raise DataFormatError(
@@ -89,15 +90,13 @@ def read_data(
         )
     if not path.exists():
         raise DataNotFoundError(f"{path} does not exist.")
-    if labels is not None and ending != ".npy":
+    if label_file is not None and ending != ".npy":
         raise UsageError(f"--labels is for a .npy file of features. Got {path.name}.")
     if path.is_dir():
         return read_image_folder(path, options)
-    if ending == ".npy":
-        return read_npy_pair(path, None if labels is None else Path(labels), options, text)
     if ending not in READERS:
         raise UsageError(
-            f"{path}: the ending {ending or '(none)'} is not one of {', '.join((*READERS, '.npy'))}, and it "
-            "is not a folder of images."
+            f"{path}: the ending {ending or '(none)'} is not one of {', '.join(READERS)}, and it is not a "
+            "folder of images."
         )
-    return READERS[ending](path, options, text)
+    return READERS[ending](path, options, text or TextFormat())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.model_selection import GroupShuffleSplit
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.inputs.own_data import TEST, TRAIN, Array, OwnData
@@ -27,7 +29,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
         With labels. A split that they contain is used.
     test_size : float or None, default=None
         Share of every class that is held out: at least one sample, and at least one stays for training. With
-        groups, about this share of the samples, and no group on both sides. None holds nothing out.
+        groups, this share of the groups, and no group on both sides. None holds nothing out.
     seed : int, default=0
         Seed of the random choice.
 
@@ -71,21 +73,11 @@ def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
             f"The test samples of {test.source} have {test.features.shape[1]} features, the training samples "
             f"{train.features.shape[1]}."
         )
-    labels = [train.labels, test.labels]
-    if {array.dtype.kind for array in labels} != {"i"}:
-        labels = [array.astype(np.str_) for array in labels]
-    groups = None
-    if train.groups is not None and test.groups is not None:
-        groups = np.concatenate([train.groups, test.groups])
-    return replace(
-        train,
-        features=np.concatenate([train.features, test.features]),
-        labels=np.concatenate(labels),
-        names=np.concatenate([train.names, test.names]),
-        split=np.repeat([TRAIN, TEST], [len(train), len(test)]),
-        groups=groups,
-        notes=tuple(dict.fromkeys((*train.notes, *test.notes))),
-    )
+    fields = ("features", "labels", "names", "groups")
+    pairs = {field: (getattr(train, field), getattr(test, field)) for field in fields}
+    joined: dict[str, Any] = {field: np.concatenate(p) for field, p in pairs.items() if p[0] is not None}
+    split = np.repeat([TRAIN, TEST], [len(train), len(test)])
+    return replace(train, **joined, split=split, notes=tuple(dict.fromkeys((*train.notes, *test.notes))))
 
 
 def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Index]:
@@ -102,38 +94,31 @@ def _stratified(labels: Array, test_size: float, seed: int) -> tuple[Index, Inde
 
 
 def _by_groups(labels: Array, groups: Array, test_size: float, seed: int) -> tuple[Index, Index]:
-    """Move whole groups into the held-out part until it has its share of the samples.
+    """Of twenty random choices of whole groups, the one that holds out closest to its share of every class.
 
-    Of twenty random orders of the groups, the one whose held-out part is closest to the share of every class
-    wins among those that leave no class without training samples.
+    A choice that leaves a class without training samples comes after those that do not.
     """
-    classes, class_index = np.unique(labels, return_inverse=True)
-    names, group_index = np.unique(groups, return_inverse=True)
-    if len(names) < 2:
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
         raise UsageError("--groups needs at least two groups to hold some out. Got one.")
-    counts = np.zeros((len(names), len(classes)))
-    np.add.at(counts, (group_index, class_index), 1)
-    whole, generator = counts.sum(axis=0), np.random.default_rng(seed)
-    best, best_cost = np.arange(0), np.inf
-    for _ in range(20):
-        order = generator.permutation(len(names))
-        reached = np.cumsum(counts[order].sum(axis=1)) / len(labels)
-        n_held = min(int(np.abs(reached - test_size).argmin()) + 1, len(names) - 1)
-        held = counts[order[:n_held]].sum(axis=0)
-        cost = float(np.abs(held / whole - test_size).mean()) + 10.0 * np.count_nonzero(held == whole)
-        if cost < best_cost:
-            best, best_cost = order[:n_held], cost
-    test = np.flatnonzero(np.isin(group_index, best))
-    return np.setdiff1d(np.arange(len(labels)), test), test
+    class_index = np.unique(labels, return_inverse=True)[1]
+    whole = np.bincount(class_index)
+
+    def cost(parts: tuple[Index, Index]) -> float:
+        held = np.bincount(class_index[parts[1]], minlength=len(whole))
+        return float(np.abs(held / whole - test_size).mean()) + 10.0 * np.count_nonzero(held == whole)
+
+    n_held = min(max(1, round(test_size * n_groups)), n_groups - 1)
+    return min(
+        GroupShuffleSplit(20, test_size=n_held, random_state=seed).split(labels, groups=groups), key=cost
+    )
 
 
 def _check_classes(data: OwnData, train: Index, test: Index) -> None:
     assert data.labels is not None
-    known = set(data.labels[train].tolist())
-    lost = [label for label in dict.fromkeys(data.labels[test].tolist()) if label not in known]
+    lost = np.setdiff1d(data.labels[test], data.labels[train]).tolist()
     if lost:
-        given = data.split is not None
-        otherwise = "leave that class out" if given else "use another --seed, --test-size or --groups"
+        otherwise = "use another --seed, --test-size or --groups" if data.split is None else "leave it out"
         raise DataFormatError(
             f"{data.source}: class {lost[0]!r} has held-out samples but none to learn from. Move some to the "
             f"training part, or {otherwise}."

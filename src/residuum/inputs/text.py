@@ -8,34 +8,34 @@ guessed is noted.
 from __future__ import annotations
 
 import csv
+import math
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.assembling import advice_on_missing, table_data
+from residuum.inputs.assembling import table_data
 from residuum.inputs.columns import ColumnOptions, Columns, Roles, quoted
 from residuum.inputs.own_data import OwnData, TextFormat
-from residuum.inputs.text_layout import (
-    MISSING,
-    Layout,
-    Row,
-    guess_columns,
-    guess_delimiter,
-    guess_layout,
-    has_empty_last_column,
-)
+from residuum.inputs.text_layout import MISSING, Layout, Row, guess_delimiter, guess_layout, number
 
 MAX_FIELD = 2**20
 
 _SAMPLE_ROWS = 200
 _SAMPLE_CELLS = 200_000
+# What is wrong, by words in the error of the csv module.
+_NOT_CLOSED = "a quotation mark is opened and not closed"
+_CSV_PROBLEMS = {
+    "unexpected end of data": _NOT_CLOSED,
+    "field limit": _NOT_CLOSED,
+    "expected after": "text follows a closing quotation mark; a quote in a cell is doubled",
+}
 
 
 def read_text(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
@@ -44,23 +44,28 @@ def read_text(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
         delimiter = text.delimiter or guess_delimiter(path, _without_nul(path, stream))
         stream.seek(0)
         rows = _rows(path, stream, delimiter)
-        sample = _sample(rows)
+        sample = list(islice(rows, 1))
+        sample += islice(rows, min(_SAMPLE_ROWS, 2 + _SAMPLE_CELLS // len(sample[0][1]) if sample else 0))
         layout = guess_layout(path, sample, delimiter, text)
-        body = sample[1:] if layout.header is not None else sample
-        columns = guess_columns(path, layout, body)
-        if has_empty_last_column(layout, body):
-            options = replace(options, drop=(*options.drop, columns.n - 1))
+        columns = layout.columns
+        unnamed = columns.names is None or not columns.names[-1]
+        if unnamed and all(len(row) > 2 and not row[-1].strip() for _, row in sample):
+            options = replace(options, drop=(*options.drop, -1))  # every line ends with a delimiter
         roles = columns.roles(options)
-        parser = _RowParser(path, layout, columns, roles, drop=text.missing == "drop")
-        for line, row in chain(body, rows):
-            parser.add(line, row)
-    features = np.frombuffer(parser.values, dtype=np.float64).reshape(-1, len(roles.features))
+        values, lines = array("d"), list[int]()
+        cells: dict[str, list[str]] = {role: [] for role in roles.positions}
+        for line, row in chain(sample, rows):
+            _check_width(path, line, row, columns)
+            values.extend(_numbers(path, line, row, layout, roles))
+            lines.append(line)
+            for role, position in roles.positions.items():
+                cells[role].append(row[position].strip())
     return table_data(
         columns,
         roles,
-        features,
-        parser.cells,
-        row_place=lambda i: f"{path}, line {parser.lines[i]}",
+        np.frombuffer(values, dtype=np.float64).reshape(-1, len(roles.features)),
+        cells,
+        row_place=lambda i: f"{path}, line {lines[i]}",
         missing=text.missing,
         notes=layout.notes,
     )
@@ -89,29 +94,26 @@ def _opened(path: Path, encoding: str) -> Iterator[TextIO]:
 
 
 def _encoding_problem(path: Path, encoding: str) -> str:
-    with path.open("rb") as raw:
-        for number, line in enumerate(raw, 1):
-            try:
-                line.decode(encoding)
-            except UnicodeDecodeError as error:
-                if encoding == "utf-16":
-                    break
-                return (
-                    f"{path}, line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} is not "
-                    f"{encoding.removesuffix('-sig')}. Save the file as UTF-8, or say what it is, such as "
-                    "--encoding latin-1."
-                )
-    return f"{path}: the bytes are not {encoding}. Save the file as UTF-8."
+    where, content = str(path), path.read_bytes()
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = error.start - content.rfind(b"\n", 0, error.start)
+        where = f"{path}, line {line}, byte {byte}: 0x{content[error.start]:02x}"
+    return (
+        f"{where} is not {encoding.removesuffix('-sig')}. Save the file as UTF-8, or say what it is, such as "
+        "--encoding latin-1."
+    )
 
 
 def _without_nul(path: Path, stream: TextIO) -> Iterator[str]:
     """The lines of a file; a NUL byte in one of them is an error."""
-    for number, line in enumerate(stream, 1):
+    for i, line in enumerate(stream, 1):
         if "\x00" in line:
-            column = line.index("\x00") + 1
             raise DataFormatError(
-                f"{path}, line {number}, character {column}: a NUL byte. This is not a text table, or it is "
-                "damaged."
+                f"{path}, line {i}, character {line.index(chr(0)) + 1}: a NUL byte. This is no text table, "
+                "or it is damaged."
             )
         yield line
 
@@ -119,93 +121,42 @@ def _without_nul(path: Path, stream: TextIO) -> Iterator[str]:
 def _rows(path: Path, stream: TextIO, delimiter: str) -> Iterator[Row]:
     """(line, cells) of every row that is not blank."""
     before = csv.field_size_limit(MAX_FIELD)
+    reader = csv.reader(_without_nul(path, stream), delimiter=delimiter, strict=True)
+    line = 1
     try:
-        reader = csv.reader(_without_nul(path, stream), delimiter=delimiter, strict=True)
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise DataFormatError(_csv_problem(path, line, error)) from None
+        for row in reader:
             if any(cell and not cell.isspace() for cell in row):
                 yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        problems = (problem for words, problem in _CSV_PROBLEMS.items() if words in str(error))
+        raise DataFormatError(f"{path}, line {line}: {next(problems, error)}.") from None
     finally:
         csv.field_size_limit(before)
 
 
-def _csv_problem(path: Path, line: int, error: csv.Error) -> str:
-    text = str(error)
-    if "unexpected end of data" in text or "field limit" in text:
-        return f"{path}, line {line}: a quotation mark is opened and not closed."
-    if "expected after" in text:
-        return f"{path}, line {line}: text follows a closing quotation mark; a quote in a cell is doubled."
-    return f"{path}, line {line}: not a row of a table: {text}."
+def _check_width(path: Path, line: int, row: list[str], columns: Columns) -> None:
+    if len(row) != columns.n:
+        long = len(row) > columns.n
+        problem = f"column {columns.n + 1} is too many" if long else f"{columns.called(len(row))} is missing"
+        raise DataFormatError(
+            f"{path}, line {line}: {len(row)} cells where {columns.n} columns are expected; {problem}."
+        )
 
 
-def _sample(rows: Iterator[Row]) -> list[Row]:
-    sample: list[Row] = []
-    cells = 0
-    for row in rows:
-        sample.append(row)
-        cells += len(row[1])
-        if len(sample) > _SAMPLE_ROWS or (len(sample) > 2 and cells > _SAMPLE_CELLS):
-            break
-    return sample
-
-
-class _RowParser:
-    """The numbers and the cells of the rows, in the order they come in."""
-
-    def __init__(self, path: Path, layout: Layout, columns: Columns, roles: Roles, *, drop: bool) -> None:
-        self.path, self.layout, self.columns, self.roles, self.drop = path, layout, columns, roles, drop
-        self.values = array("d")
-        self.lines: list[int] = []
-        positions = ((role, roles.position_of(role)) for role in ("label", "split", "groups", "name"))
-        self.positions = {role: position for role, position in positions if position is not None}
-        self.cells: dict[str, list[str]] = {role: [] for role in self.positions}
-
-    def add(self, line: int, row: list[str]) -> None:
-        """Parse one row."""
-        width = self.columns.n
-        if len(row) != width:
-            problem = (
-                f"column {width + 1} is too many"
-                if len(row) > width
-                else f"{self.columns.called(len(row))} is missing"
-            )
-            raise DataFormatError(
-                f"{self.path}, line {line}: {len(row)} cells where {width} columns are expected; {problem}."
-            )
-        self.values.extend(self._numbers(line, row))
-        self.lines.append(line)
-        for role, position in self.positions.items():
-            self.cells[role].append(row[position].strip())
-
-    def _numbers(self, line: int, row: list[str]) -> array[float]:
-        """The features of a row; all cells at once where that succeeds, else one by one."""
-        cells = [row[i] for i in self.roles.features]
-        try:
-            values = array("d", map(self.layout.number if self.layout.comma else float, cells))
-        except ValueError:
-            values = array("d", [np.nan])
-        if np.isfinite(np.frombuffer(values, dtype=np.float64)).all() and "_" not in "".join(cells):
-            return values
-        return array("d", (self._number(line, row, i) for i in self.roles.features))
-
-    def _number(self, line: int, row: list[str], position: int) -> float:
-        """The number in a cell, nan where rows with missing numbers are left out; else an error."""
-        cell = row[position].strip()
-        where = f"{self.path}, line {line}, {self.columns.called(position)}"
-        if cell.lower() in MISSING:
-            if self.drop:
-                return np.nan
-            problem = "is empty" if not cell else f"says {quoted(cell)}"
-            raise DataFormatError(f"{where}: the value {problem}. {advice_on_missing('table')}")
-        if not self.layout.is_number(cell):
-            mark = "the decimal mark is a comma in this file, and " if self.layout.comma else ""
-            raise DataFormatError(f"{where}: {mark}{quoted(cell)} is not a number.")
-        if not np.isfinite(self.layout.number(cell)):
-            raise DataFormatError(f"{where}: {quoted(cell)} is not a finite number.")
-        return self.layout.number(cell)
+def _numbers(path: Path, line: int, row: list[str], layout: Layout, roles: Roles) -> Iterable[float]:
+    """The features of a row, nan where one is missing; all at once where that succeeds, else one by one."""
+    cells = [row[i] for i in roles.features]
+    if not layout.comma and "_" not in "".join(cells):
+        with suppress(ValueError):
+            values = array("d", map(float, cells))
+            if np.isfinite(np.frombuffer(values, dtype=np.float64)).all():
+                return values
+    found = [number(cell, layout.comma) for cell in cells]
+    for value, cell, position in zip(found, cells, roles.features, strict=True):
+        if not math.isfinite(value) and cell.strip().lower() not in MISSING:
+            mark = "the decimal mark is a comma in this file, and " if layout.comma else ""
+            kind = "a finite number" if math.isinf(value) else "a number"
+            where = f"{path}, line {line}, {layout.columns.called(position)}"
+            raise DataFormatError(f"{where}: {mark}{quoted(cell.strip())} is not {kind}.")
+    return found

@@ -9,7 +9,6 @@ import numpy as np
 from residuum.estimators.answers import Answers
 from residuum.estimators.calibration import expected_calibration_error
 from residuum.estimators.confidence import reject_curve
-from residuum.models.queries import class_positions
 
 UNKNOWN = "(not a class of the model)"
 _CURVE_POINTS = 21
@@ -29,7 +28,10 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
     labels : ndarray of shape (n_samples,)
         The true labels.
     """
-    truth, texts = class_positions(labels, answers.classes)  # (n_samples,), -1 where unknown
+    # Compared as text: "7" in one file is 7 in another.
+    texts = np.array([str(label) for label in labels.tolist()])
+    position = {str(label): i for i, label in enumerate(answers.classes.tolist())}
+    truth = np.array([position.get(text, -1) for text in texts.tolist()])  # (n_samples,), -1 where unknown
     said = answers.winners
     correct = said == truth
     known = truth >= 0
@@ -54,35 +56,27 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
 
 
 def _per_class(classes: Any, truth: Any, said: Any) -> list[dict[str, Any]]:
-    rows = []
-    for k, label in enumerate(classes.tolist()):
-        hits = int(np.count_nonzero((truth == k) & (said == k)))
-        given, have = int(np.count_nonzero(said == k)), int(np.count_nonzero(truth == k))
-        rows.append(
-            {
-                "label": label,
-                "precision": hits / given if given else None,
-                "recall": hits / have if have else None,
-                "samples": have,
-                "answers": given,
-            }
-        )
-    return rows
+    counted = (said[said == truth], said, truth[truth >= 0])
+    counts = [np.bincount(found, minlength=len(classes)).tolist() for found in counted]
+    return [
+        {
+            "label": label,
+            "precision": hits / given if given else None,
+            "recall": hits / have if have else None,
+            "samples": have,
+            "answers": given,
+        }
+        for label, hits, given, have in zip(classes.tolist(), *counts, strict=True)
+    ]
 
 
 def _confusion(answers: Answers, truth: Any, said: Any) -> dict[str, Any]:
     """Counts with the true class down and the answer across; rejected answers have a column of their own."""
-    n = len(answers.classes)
-    columns = list(answers.classes.tolist())
-    across = said.copy()
-    if answers.rejected is not None:
-        across[answers.rejected] = n
-        columns.append("rejected")
-    rows = list(answers.classes.tolist())
-    down = truth.copy()
-    if (truth < 0).any():
-        down[truth < 0] = n
-        rows.append(UNKNOWN)
+    labels, unknown, rejected = answers.classes.tolist(), truth < 0, answers.rejected
+    rows = labels + [UNKNOWN] * bool(unknown.any())
+    columns = labels + ["rejected"] * (rejected is not None)
+    down = np.where(unknown, len(labels), truth)
+    across = said if rejected is None else np.where(rejected, len(labels), said)
     counts = np.zeros((len(rows), len(columns)), dtype=np.int64)
     np.add.at(counts, (down, across), 1)
     return {"true": rows, "answered": columns, "counts": counts.tolist()}

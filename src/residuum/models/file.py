@@ -11,13 +11,16 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from residuum.errors import ModelFileError, ResiduumError, UsageError
-from residuum.models.container import Pieces, parse_json, read_container, write_container
-from residuum.models.parts import Keep, Node, chosen, classifier_from, classifier_node, step_from, step_node
-from residuum.models.values import array_pieces, encode, plain_json, read_array
-from residuum.selection.base import GridSelector
+import residuum
+from residuum.errors import ModelFileError, UsageError
+from residuum.models.container import Content, read_container, write_container
+from residuum.models.parts import chosen, classifier_from, classifier_node, selection_of, step_from, step_node
+from residuum.system.json_text import plain
+from residuum.system.npy import view_npy
 
+FORMAT_VERSION = 1
 MODEL = "model.json"
+_FORMAT = "residuum-model"
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,11 @@ class SavedModel:
         The notes that were saved with it.
     images : ndarray of uint8 or None
         Thumbnails of the training samples; ``dictionary_.samples`` indexes them.
-    manifest : dict
-        Format version, version of residuum, size and SHA-256 of every member.
     """
 
     estimator: Any
     about: dict[str, Any]
     images: np.ndarray | None
-    manifest: dict[str, Any]
 
 
 def save_model(
@@ -84,65 +84,32 @@ def save_model(
     """
     path = Path(path)
     check_is_fitted(estimator)
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder. Give the name of a file.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: its folder {path.parent} does not exist. Make it first.")
-    members: dict[str, Pieces] = {}
+    steps = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
+    *before, (last_name, last) = steps
+    members: dict[str, Content] = {MODEL: b""}
 
-    def keep(name: str, array: Any) -> str:
-        pieces = array_pieces(array)
-        name = f"{len(members)}-{name.lower()}.npy"
-        members[name] = pieces
+    def keep(array: np.ndarray) -> str:
+        name = f"{len(members)}.npy"
+        members[name] = np.asarray(array)
         return name
 
-    notes = {} if about is None else about
-    if not isinstance(notes, dict):
-        raise UsageError(f"The 'about' parameter of save_model must be a dict. Got {type(notes).__name__}.")
-    node, classifier, selection = _node(estimator, keep)
-    if selection and "selection" not in notes:
-        notes = {**notes, "selection": selection}
-    described: Node = {"estimator": node, "about": plain_json(notes, "about"), "images": None}
-    if images is not None:
-        described["images"] = keep("images", _checked_images(images, classifier.n_samples_seen_))
-    text = json.dumps(described, indent=1, allow_nan=False).encode()
-    write_container(path, {MODEL: (text,), **members})
-    return path
-
-
-def _node(estimator: Any, keep: Keep) -> tuple[Node, Any, dict[str, Any]]:
-    """The description of an estimator, the classifier in it, and how its parameters were chosen."""
-    if not isinstance(estimator, Pipeline):
-        return classifier_node(chosen(estimator), keep), chosen(estimator), _selection(estimator)
-    last = estimator.steps[-1][1]
-    steps = []
-    for name, step in estimator.steps[:-1]:
-        if step is None or (isinstance(step, str) and step == "passthrough"):
-            steps.append({"name": name, "type": "passthrough"})
-        else:
-            steps.append({"name": name, **step_node(step, f"step {name!r}", keep)})
-    steps.append({"name": estimator.steps[-1][0], **classifier_node(chosen(last), keep)})
-    return {"type": "Pipeline", "steps": steps}, chosen(last), _selection(last)
-
-
-def _selection(estimator: Any) -> dict[str, Any]:
-    """How a search, alone or within a ConfidentClassifier, has chosen its parameters; else nothing."""
-    search = getattr(estimator, "estimator_", estimator)
-    if not isinstance(search, GridSelector):
-        return {}
-    return {
-        "estimator": type(search).__name__,
-        "parameters": {name: _readable(value) for name, value in search.best_params_.items()},
-        "score": _readable(search.best_score_),
-        "n_splits": search.n_splits_,
-        "n_candidates": len(search.cv_results_["params"]),
+    nodes = [{"name": name, **step_node(step, f"step {name!r}", keep)} for name, step in before]
+    nodes.append({"name": last_name, **classifier_node(chosen(last), keep)})
+    selection = selection_of(last)
+    described = {
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
+        "residuum": residuum.__version__,
+        "about": plain({**({"selection": selection} if selection else {}), **(about or {})}),
+        "steps": nodes,
+        "images": None if images is None else keep(_checked_images(images, chosen(last).n_samples_seen_)),
     }
-
-
-def _readable(value: Any) -> Any:
-    """A number for people: JSON has no infinity."""
-    encoded = encode(value, "The selection")
-    return str(value) if isinstance(encoded, dict) and "float" in encoded else value
+    try:
+        members[MODEL] = json.dumps(described, indent=1, allow_nan=False).encode()
+    except TypeError as error:
+        raise UsageError(f"The 'about' parameter of save_model must be JSON: {error}.") from error
+    write_container(path, members)
+    return path
 
 
 def _checked_images(images: Any, n_samples: int) -> np.ndarray:
@@ -171,7 +138,7 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
     Returns
     -------
     SavedModel
-        With ``estimator``, ``about``, ``images`` and ``manifest``.
+        With ``estimator``, ``about`` and ``images``.
 
     Raises
     ------
@@ -181,23 +148,29 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
         If there is no such file.
     """
     path = Path(path)
-    manifest, members = read_container(path, mmap=mmap)
-    if MODEL not in members:
-        raise ModelFileError(f"{path}: holds no {MODEL}. Pass what save_model has written.")
-    described = parse_json(path, MODEL, members.pop(MODEL))
+    members = read_container(path, mmap=mmap)
 
     def fetch(name: str) -> np.ndarray:
-        return read_array(path, name, members[name])
+        return view_npy(members.pop(name), f"member {name}")
 
     try:
-        if set(described) != {"estimator", "about", "images"}:
-            raise ValueError(f"{MODEL} does not describe a model")
-        estimator = _estimator(described["estimator"], fetch)
+        described = json.loads(members.pop(MODEL).tobytes())
+        version = described["format_version"]
+        if described["format"] != _FORMAT or type(version) is not int or version != FORMAT_VERSION:
+            raise ValueError(
+                f"it has format version {version!r}, written by residuum {described['residuum']!r}. This is "
+                f"residuum {residuum.__version__}, which reads version {FORMAT_VERSION}. Update residuum, or "
+                "save the model again with this one"
+            )
+        *before, last = described["steps"]
+        steps = [(node["name"], step_from(node, fetch)) for node in before]
+        steps.append((last["name"], classifier_from(last, fetch)))
         images = None if described["images"] is None else fetch(described["images"])
-        return SavedModel(estimator, dict(described["about"]), images, manifest)
-    except ResiduumError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        if members:
+            raise ValueError(f"it holds {min(members)!r}, which belongs to no part of it")
+        estimator = steps[0][1] if last["name"] is None else Pipeline(steps)
+        return SavedModel(estimator, dict(described["about"]), images)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         reason = f"{error} is missing or not known here" if isinstance(error, KeyError) else error
         raise ModelFileError(f"{path}: does not describe a model that can be built: {reason}.") from error
 
@@ -218,14 +191,3 @@ def load_model(path: str | Path, *, mmap: bool = False) -> Any:
         Fitted, ready to predict.
     """
     return open_model(path, mmap=mmap).estimator
-
-
-def _estimator(node: Node, fetch: Any) -> Any:
-    if node["type"] != "Pipeline":
-        return classifier_from(node, fetch)
-    steps: list[tuple[str, Any]] = []
-    for step in node["steps"][:-1]:
-        built = "passthrough" if step["type"] == "passthrough" else step_from(step, fetch)
-        steps.append((step["name"], built))
-    steps.append((node["steps"][-1]["name"], classifier_from(node["steps"][-1], fetch)))
-    return Pipeline(steps)

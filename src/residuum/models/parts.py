@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
-from residuum.dictionary import ClassMoments, Dictionary
+from residuum.dictionary import Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
-from residuum.models.values import decode, decode_labels, encode, encode_labels
+from residuum.models.values import Fetch, Keep, decode, encode
 from residuum.selection.base import GridSelector
 
-# Stores an array under a name of its own; gives back the array of a name.
-Keep = Callable[[str, Any], str]
-Fetch = Callable[[str], np.ndarray]
 Node = dict[str, Any]
 
+_PASSTHROUGH = "passthrough"
+_ALWAYS = ("n_features_in_", "feature_names_in_")
+_CLASSIFIER = ("classes_", "n_samples_seen_")
 _CALIBRATION = ("temperature_", "residual_cap_")
 
 
@@ -61,23 +60,60 @@ STEPS: dict[str, Step] = {
 
 def classifier_node(model: Any, keep: Keep) -> Node:
     """Parameters, labels, dictionary and what else a fitted classifier has learned."""
-    if isinstance(model, ConfidentClassifier):
-        node = _common(model, "ConfidentClassifier", omitted=("estimator",))
-        node["fitted"] = _fitted(model, _CALIBRATION, keep, "ConfidentClassifier")
-        node["classifier"] = classifier_node(chosen(model.estimator_), keep)
-        return node
     name = type(model).__name__
+    if isinstance(model, ConfidentClassifier):
+        node = _node(model, name, keep, _CALIBRATION, omitted=("estimator",))
+        return {**node, "classifier": classifier_node(chosen(model.estimator_), keep)}
     if METHODS.get(name) is not type(model):
         raise UsageError(
             f"save_model stores {', '.join(METHODS)}. Got {type(model).__module__}.{name} instead."
         )
-    node = _common(model, name)
-    node["labels"] = encode_labels(model.classes_, name)
-    node["dictionary"] = {
-        part: keep(part, array) for part, array in _dictionary_arrays(model.dictionary_).items()
-    }
-    node["fitted"] = _fitted(model, ("n_samples_seen_",), keep, name)
-    return node
+    parts = {part: keep(getattr(model.dictionary_, part)) for part in ("atoms", "starts", "samples")}
+    return {**_node(model, name, keep, _CLASSIFIER), "dictionary": parts}
+
+
+def classifier_from(node: Node, fetch: Fetch) -> Any:
+    """The classifier of a node; its solver is prepared from the dictionary."""
+    if node["type"] == "ConfidentClassifier":
+        inner = classifier_from(node["classifier"], fetch)
+        model = _made(node, ConfidentClassifier, fetch, _CALIBRATION).set_params(estimator=clone(inner))
+        model._validate_params()
+        model.estimator_ = inner
+        return model
+    model = _made(node, METHODS[node["type"]], fetch, _CLASSIFIER)
+    model._validate_params()
+    if not np.array_equal(model.classes_, np.unique(model.classes_)):
+        raise ValueError("its labels are not sorted and different")
+    parts = {name: fetch(array) for name, array in node["dictionary"].items()}
+    model.dictionary_ = _dictionary(**parts, shape=(len(model.classes_), model.n_features_in_))
+    model.solver_ = model._make_solver(model.dictionary_)
+    for solver in model._solver_names:
+        getattr(model, solver).prepare()
+    return model
+
+
+def _dictionary(
+    atoms: np.ndarray, starts: np.ndarray, samples: np.ndarray, *, shape: tuple[int, int]
+) -> Dictionary:
+    n_classes, n_features = shape
+    good = (
+        atoms.shape == (len(samples), n_features)
+        and atoms.dtype in (np.float32, np.float64)
+        and atoms.flags.c_contiguous
+        and bool(np.isfinite(atoms).all())
+        and starts.dtype == samples.dtype == np.int64
+        and starts.shape == (n_classes + 1,)
+        and samples.shape == (len(atoms),)
+        and len(samples) > 0
+        and samples.min() >= 0
+        and len(np.unique(samples)) == len(samples)
+        and starts[0] == 0
+        and starts[-1] == len(samples)
+        and bool((np.diff(starts) >= 0).all())
+    )
+    if not good:
+        raise ValueError("the parts of its dictionary do not fit together")
+    return Dictionary(atoms, starts, samples)
 
 
 def chosen(estimator: Any) -> Any:
@@ -90,171 +126,71 @@ def chosen(estimator: Any) -> Any:
     return classifier
 
 
-def _dictionary_arrays(dictionary: Dictionary) -> dict[str, np.ndarray]:
-    """The dictionary, and the sums over its atoms where a solver uses them."""
-    arrays = {"atoms": dictionary.atoms, "starts": dictionary.starts, "samples": dictionary.samples}
-    computed = vars(dictionary)
-    if "moments" in computed:
-        arrays["moments"] = np.stack(dictionary.moments.matrices)
-        arrays["terms"] = dictionary.moments.terms
-    if "normal" in computed:
-        arrays["normal"] = dictionary.normal
-    return arrays
-
-
-def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
-    atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
-    square = (n_features, n_features)
-    good = (
-        set(arrays) <= {"atoms", "starts", "samples", "moments", "terms", "normal"}
-        and atoms.shape == (len(samples), n_features)
-        and atoms.dtype in (np.float32, np.float64)
-        and starts.dtype == samples.dtype == np.int64
-        and starts.shape == (n_classes + 1,)
-        and samples.shape == (len(atoms),)
-        and len(samples) > 0
-        and samples.min() >= 0
-        and len(np.unique(samples)) == len(samples)
-        and starts[0] == 0
-        and starts[-1] == len(samples)
-        and bool((np.diff(starts) >= 0).all())
-        and atoms.flags.c_contiguous
-        and bool(np.isfinite(atoms).all())
-        and ("moments" in arrays) == ("terms" in arrays)
-        and ("moments" not in arrays or _are_sums(arrays["moments"], (n_classes, *square)))
-        and ("terms" not in arrays or _are_counts(arrays["terms"], n_classes))
-        and ("normal" not in arrays or _are_sums(arrays["normal"], square))
-    )
-    if not good:
-        raise ValueError("the parts of its dictionary do not fit together")
-    dictionary = Dictionary(atoms, starts, samples)
-    if "moments" in arrays:
-        vars(dictionary)["moments"] = ClassMoments(list(arrays["moments"]), arrays["terms"])
-    if "normal" in arrays:
-        vars(dictionary)["normal"] = arrays["normal"]
-    return dictionary
-
-
-def _are_sums(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    plain = array.dtype == np.float64 and array.shape == shape and array.flags.c_contiguous
-    return plain and bool(np.isfinite(array).all())
-
-
-def _are_counts(array: np.ndarray, length: int) -> bool:
-    return array.dtype == np.int64 and array.shape == (length,) and bool((array >= 0).all())
-
-
-def classifier_from(node: Node, fetch: Fetch) -> Any:
-    """The classifier of a node; its solver is prepared from the dictionary."""
-    if node["type"] == "ConfidentClassifier":
-        inner = classifier_from(node["classifier"], fetch)
-        model = _made(node, ConfidentClassifier).set_params(estimator=clone(inner))
-        model._validate_params()
-        model.estimator_ = inner
-        _restore(model, node["fitted"], fetch, _CALIBRATION)
-        return model
-    model = _made(node, METHODS[node["type"]])
-    model._validate_params()
-    model.classes_ = decode_labels(node["labels"])
-    arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
-    model.dictionary_ = _dictionary(arrays, len(model.classes_), node["n_features_in_"])
-    if (
-        len(np.unique(model.classes_)) != len(model.classes_)
-        or (np.sort(model.classes_) != model.classes_).any()
-    ):
-        raise ValueError("its labels are not sorted and different")
-    _restore(model, node["fitted"], fetch, ("n_samples_seen_",))
-    model.solver_ = model._make_solver(model.dictionary_)
-    for solver in model._solver_names:
-        getattr(model, solver).prepare()
-    return model
+def selection_of(estimator: Any) -> dict[str, Any]:
+    """How a search, alone or within a ConfidentClassifier, has chosen its parameters; else nothing."""
+    search = getattr(estimator, "estimator_", estimator)
+    if not isinstance(search, GridSelector):
+        return {}
+    return {
+        "estimator": type(search).__name__,
+        "parameters": search.best_params_,
+        "score": search.best_score_,
+        "n_splits": search.n_splits_,
+        "n_candidates": len(search.cv_results_["params"]),
+    }
 
 
 def step_node(model: Any, where: str, keep: Keep) -> Node:
     """Parameters and fitted attributes of a transformer; `where` names the step in errors."""
+    if model in (None, _PASSTHROUGH):
+        return {"type": _PASSTHROUGH}
     name = type(model).__name__
     step = STEPS.get(name)
     if step is None or type(model) is not getattr(import_module(step.home), name):
         raise UsageError(
             f"save_model cannot store the {where}: {type(model).__module__}.{name}. It stores the steps "
-            f"{', '.join(STEPS)}, and 'passthrough'. Apply other steps to the data before."
+            f"{', '.join(STEPS)}, and '{_PASSTHROUGH}'. Apply other steps to the data before."
         )
     if name == "CNNFeatures" and not isinstance(model.network, str):
         raise UsageError(f"save_model cannot store the {where}: its network has no name. Use a named one.")
-    node = _common(model, where, omitted=step.omitted)
-    node["fitted"] = _fitted(model, step.fitted, keep, where)
-    return node
+    return _node(model, where, keep, step.fitted, step.omitted)
 
 
 def step_from(node: Node, fetch: Fetch) -> Any:
     """The transformer of a node."""
+    if node["type"] == _PASSTHROUGH:
+        return _PASSTHROUGH
     step = STEPS[node["type"]]
-    model = _made(node, getattr(import_module(step.home), node["type"]))
+    model = _made(node, getattr(import_module(step.home), node["type"]), fetch, step.fitted)
     if node["type"] == "CNNFeatures":
-        model.fit()
-        if model.weights_sha256_ != node["fitted"]["weights_sha256_"]["value"]:
+        stored = model.weights_sha256_
+        if model.fit().weights_sha256_ != stored:
             raise ModelFileError(
                 f"The model was made with other weights of {model.network} than those installed here: "
-                f"SHA-256 {node['fitted']['weights_sha256_']['value']!r}, here {model.weights_sha256_}."
+                f"SHA-256 {stored!r}, here {model.weights_sha256_}."
             )
-        return model
-    _restore(model, node["fitted"], fetch, step.fitted)
     return model
 
 
-def _common(model: BaseEstimator, owner: str, omitted: tuple[str, ...] = ()) -> Node:
+def _node(model: Any, owner: str, keep: Keep, fitted: tuple[str, ...], omitted: tuple[str, ...] = ()) -> Node:
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in omitted}
-    node: Node = {
+    learned = {name: getattr(model, name) for name in (*_ALWAYS, *fitted) if hasattr(model, name)}
+    return {
         "type": type(model).__name__,
         "parameters": {
-            name: encode(value, f"The '{name}' parameter of {owner}") for name, value in parameters.items()
+            name: encode(value, f"The '{name}' parameter of {owner}", keep)
+            for name, value in parameters.items()
         },
-        "n_features_in_": int(getattr(model, "n_features_in_", -1)),
+        "fitted": {name: encode(value, f"{owner}.{name}", keep) for name, value in learned.items()},
     }
-    if hasattr(model, "feature_names_in_"):
-        node["feature_names_in_"] = encode_labels(model.feature_names_in_, owner)
-    return node
 
 
-def _made(node: Node, kind: type) -> Any:
-    stored = node["parameters"]
-    unknown = sorted(set(stored) - set(kind().get_params(deep=False)))
+def _made(node: Node, kind: type, fetch: Fetch, fitted: tuple[str, ...]) -> Any:
+    unknown = set(node["parameters"]) - set(kind().get_params(deep=False))
+    unknown |= set(node["fitted"]) - {*_ALWAYS, *fitted}
     if unknown:
-        raise ValueError(
-            f"{node['type']} has no parameter {unknown[0]!r} here; the model is from another version"
-        )
-    model = kind(**{name: decode(value) for name, value in stored.items()})
-    width = node["n_features_in_"]
-    if type(width) is not int:
-        raise ValueError("n_features_in_ is not a number")
-    if width >= 0:
-        model.n_features_in_ = width
-    if "feature_names_in_" in node:
-        model.feature_names_in_ = decode_labels(node["feature_names_in_"])
+        raise ValueError(f"{node['type']} has no {min(unknown)!r} here; the model is from another version")
+    model = kind(**{name: decode(value, fetch) for name, value in node["parameters"].items()})
+    for name, value in node["fitted"].items():
+        setattr(model, name, decode(value, fetch))
     return model
-
-
-def _fitted(model: Any, names: tuple[str, ...], keep: Keep, owner: str) -> Node:
-    node: Node = {}
-    for name in names:
-        if not hasattr(model, name):
-            continue
-        value = getattr(model, name)
-        if isinstance(value, np.ndarray) and value.ndim:
-            try:
-                node[name] = {"array": keep(name.strip("_"), value)}
-            except TypeError:
-                node[name] = {"labels": encode_labels(value, f"{owner}.{name}")}
-        else:
-            value = value[()] if isinstance(value, np.ndarray) else value
-            node[name] = {"value": encode(value, f"{owner}.{name}")}
-    return node
-
-
-def _restore(model: Any, stored: Node, fetch: Fetch, known: tuple[str, ...]) -> None:
-    for name, content in stored.items():
-        if name not in known:
-            raise ValueError(f"{type(model).__name__} has no fitted attribute {name!r} here")
-        ((kind, value),) = content.items()
-        read: dict[str, Callable[[Any], Any]] = {"array": fetch, "labels": decode_labels, "value": decode}
-        setattr(model, name, read[kind](value))

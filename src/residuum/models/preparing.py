@@ -8,7 +8,6 @@ from typing import Any
 from residuum.errors import UsageError
 from residuum.features import EXTRACTORS
 from residuum.inputs import OwnData
-from residuum.inputs.image_features import pixel_shape, with_pixels
 
 
 def chosen_scale(data: OwnData, asked: str | None) -> str | None:
@@ -16,11 +15,6 @@ def chosen_scale(data: OwnData, asked: str | None) -> str | None:
     if asked is None:
         return "minmax" if data.kind == "table" and data.image_shape is None else None
     return None if asked == "none" else asked
-
-
-def as_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:
-    """A folder of images as rows of grey pixels."""
-    return with_pixels(data, (shape[0], shape[1]) if shape else pixel_shape(data))
 
 
 def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.pipeline import Pipeline
 
 from residuum.errors import DataFormatError, UsageError
@@ -53,7 +52,8 @@ def open_queries(
     """
     about = model.about.get("input", {})
     n_features = about.get("n_features") or getattr(model.estimator, "n_features_in_", None)
-    expected = ExpectedColumns(tuple(about.get("columns") or ()) or None, n_features, about.get("label"))
+    columns = tuple(about.get("columns") or ()) or None
+    expected = ExpectedColumns(columns, n_features, about.get("label")) if n_features is not None else None
     data = read_data(path, label=label, drop=drop, labels=labels, split=split, expected=expected, text=text)
     takes_images = about.get("kind") == "images"
     if takes_images != (data.kind == "images"):
@@ -75,22 +75,11 @@ def open_queries(
 def _image_queries(model: SavedModel, about: dict[str, Any], data: OwnData) -> tuple[OwnData, Any]:
     estimator = model.estimator
     if about.get("features", {}).get("with") == "pixels":
-        height, width = about["image_shape"]
-        return with_pixels(data, (height, width)), estimator
+        return with_pixels(data, about["image_shape"]), estimator
     if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
     with progress_bars() as report:
         return with_features(data, estimator[0], progress=partial(report, "images")), estimator[1:]
-
-
-def class_positions(labels: Any, classes: Any) -> tuple[Any, Any]:
-    """Position of every label among the classes, -1 where it is none of them, and the labels as text.
-
-    Compared as text: "7" in one file is 7 in another.
-    """
-    position = {str(label): i for i, label in enumerate(classes.tolist())}
-    texts = [str(label) for label in labels.tolist()]
-    return np.array([position.get(text, -1) for text in texts]), np.array(texts)
 
 
 def steps_and_classifier(estimator: Any) -> tuple[list[Any], Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +17,7 @@ from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
+from residuum.models.parts import selection_of
 from residuum.selection import search_of
 
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
@@ -65,39 +65,33 @@ class Fitted:
     selection: dict[str, Any]
 
     @property
+    def _steps(self) -> list[Any]:
+        return [step for _, step in getattr(self.estimator, "steps", [("", self.estimator)])]
+
+    @property
     def classifier(self) -> Any:
         """The classifier that codes, without feature steps and without the ConfidentClassifier around it."""
-        return getattr(_last_step(self.estimator), "estimator_", _last_step(self.estimator))
+        return getattr(self._steps[-1], "estimator_", self._steps[-1])
 
     @property
     def step_names(self) -> list[str]:
         """Names of the feature steps and of the classifier."""
-        steps = [step for _, step in getattr(self.estimator, "steps", ())[:-1]]
-        return [type(step).__name__ for step in (*steps, self.classifier)]
+        return [type(step).__name__ for step in (*self._steps[:-1], self.classifier)]
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the classifier, and of the ConfidentClassifier around it if there is one."""
-        around = _last_step(self.estimator).get_params(deep=False)
+        around = self._steps[-1].get_params(deep=False)
         around.pop("estimator", None)
         return {**self.classifier.get_params(), **around}
 
 
-def _last_step(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
-def method_names() -> tuple[str, ...]:
-    """The names of all methods."""
-    return tuple(METHODS)
-
-
 def find_method(name: str) -> str:
     """The method of this name, in any case."""
-    for method in METHODS:
-        if method.lower() == name.lower():
-            return method
-    raise UsageError(f"--method must be one of {', '.join(METHODS)}. Got {name!r}.")
+    known = {method.lower(): method for method in METHODS}
+    if name.lower() not in known:
+        raise UsageError(f"--method must be one of {', '.join(METHODS)}. Got {name!r}.")
+    return known[name.lower()]
 
 
 def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, Any]:
@@ -106,8 +100,7 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
     allowed = sorted(set(maker().get_params()) - _RESERVED)
     found: dict[str, Any] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip()
+        name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise UsageError(f"--set must look like {allowed[0]}=VALUE. Got {text!r}.")
         if name not in allowed:
@@ -115,27 +108,21 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
             raise UsageError(f"--set {name!r}: {maker.__name__}{how} has {', '.join(allowed)}.")
         if name in found:
             raise UsageError(f"--set {name} is given twice.")
-        found[name] = _value(value.strip())
+        found[name] = _value(value)
     return found
 
 
-_WORDS = {"none": None, "true": True, "false": False, "inf": math.inf}
-
-
 def _value(text: str) -> Any:
-    """A number, a list of numbers, none, true, false, inf, or a text."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    """A number (inf too), a list of them, none, true, false, or a text."""
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
     if text.startswith("["):
         return [_value(part.strip()) for part in text.strip("[]").split(",") if part.strip()]
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text
 
 
 def fit_recipe(
@@ -172,14 +159,12 @@ def fit_recipe(
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
-    steps = feature_steps(recipe, np.shape(X), image_shape)
+    scattering = _scattering(image_shape) if recipe.scattering else []
     try:
-        # Scattering looks at one sample at a time, so it is done once; the other steps learn in each fold.
-        n_fixed = 1 if recipe.scattering else 0
-        for _, step in steps[:n_fixed]:
+        for _, step in scattering:  # looks at one sample at a time, so it is done before the folds
             X = step.fit_transform(X)
-        folds = fold_features(X, recipe)
-        for _, step in steps[n_fixed:]:
+        folds, steps = fold_features(X, recipe), feature_steps(recipe, X.shape)
+        for _, step in steps:
             X = step.fit_transform(X)
         if not np.any(X):
             made = f" after {type(steps[-1][1]).__name__}" if steps else ""
@@ -191,36 +176,29 @@ def fit_recipe(
         raise
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
-    every = [*before, *steps, ("classify", classifier)]
+    every = [*before, *scattering, *steps, ("classify", classifier)]
     return Fitted(Pipeline(every) if len(every) > 1 else classifier, selection)
 
 
-def feature_steps(
-    recipe: Recipe, shape: tuple[int, ...], image_shape: tuple[int, ...] | None
-) -> list[tuple[str, Any]]:
-    """The unfitted steps between raw samples of this shape and the classifier."""
+def _scattering(image_shape: tuple[int, ...] | None) -> list[tuple[str, Any]]:
+    if image_shape is None or len(image_shape) != 2:
+        raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
+    return [("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1))]
+
+
+def feature_steps(recipe: Recipe, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
+    """The unfitted steps that learn from samples of this shape."""
     steps: list[tuple[str, Any]] = []
-    if recipe.scattering:
-        if image_shape is None or len(image_shape) != 2:
-            raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
-        steps.append(("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1)))
+    if recipe.scale is not None:
+        steps.append(("scale", SCALES[recipe.scale]()))
     if recipe.pca is not None:
-        most = shape[0] - 1 if recipe.scattering else min(shape[0] - 1, shape[1])
+        most = min(shape[0] - 1, shape[1])
         if not 1 <= recipe.pca <= most:
             raise UsageError(
                 f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
                 f"Got {recipe.pca}."
             )
-    return steps + _learning_steps(recipe, EigenfacePCA)
-
-
-def _learning_steps(recipe: Recipe, pca: type[EigenfacePCA]) -> list[tuple[str, Any]]:
-    """The unfitted steps that learn from more than one sample."""
-    steps: list[tuple[str, Any]] = []
-    if recipe.scale is not None:
-        steps.append(("scale", SCALES[recipe.scale]()))
-    if recipe.pca is not None:
-        steps.append(("pca", pca(n_components=recipe.pca)))
+        steps.append(("pca", EigenfacePCA(n_components=recipe.pca)))
     return steps
 
 
@@ -235,30 +213,14 @@ def group_folds(groups: Any) -> StratifiedGroupKFold:
     return StratifiedGroupKFold(n_splits=min(5, count))
 
 
-class FoldPCA(EigenfacePCA):
-    """As many principal directions as asked for or, where a fold has fewer, all that there are."""
-
-    def fit(self, X: Any, y: Any = None) -> FoldPCA:
-        """Find the directions."""
-        try:
-            super().fit(X)
-        except ValueError:
-            every = EigenfacePCA(center=self.center, normalize=self.normalize).fit(X)
-            self.__dict__.update(vars(every), n_components=self.n_components)
-        return self
-
-
-def fold_steps(recipe: Recipe) -> Pipeline:
-    """The steps that learn from samples, to be fitted to the training part of each fold."""
-    return Pipeline(_learning_steps(recipe, FoldPCA) or [("unchanged", "passthrough")])
-
-
 def fold_features(samples: Any, recipe: Recipe) -> Callable[[Any, Any], tuple[Any, Any]]:
     """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
 
     def features(train: Any, test: Any) -> tuple[Any, Any]:
-        steps = fold_steps(recipe).fit(samples[train])
-        return steps.transform(samples[train]), steps.transform(samples[test])
+        found, others = samples[train], samples[test]
+        for _, step in feature_steps(recipe, found.shape):
+            found, others = step.fit_transform(found), step.transform(others)
+        return found, others
 
     return features
 
@@ -277,22 +239,13 @@ def maker_of(method: str, select: str) -> Any:
 def _classifier(
     recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
 ) -> tuple[Any, dict[str, Any]]:
-    maker = maker_of(recipe.method, recipe.select)
+    maker, selection = maker_of(recipe.method, recipe.select), {}
     if recipe.select == "fixed":
-        return _confident(maker(**recipe.settings), recipe).fit(X, y), {}
-    cv = None if groups is None else group_folds(groups)
-    chosen = maker(**recipe.settings, cv=cv).fit(X, y, groups=groups, fold_features=folds)
-    selection = {
-        "estimator": type(chosen).__name__,
-        "parameters": chosen.best_params_,
-        "score": chosen.best_score_,
-        "n_splits": chosen.n_splits_,
-        "n_candidates": len(chosen.cv_results_["params"]),
-    }
-    if not recipe.confidence:
-        return chosen.best_estimator_, selection
-    return _confident(clone(chosen.best_estimator_), recipe).fit(X, y), selection
-
-
-def _confident(classifier: Any, recipe: Recipe) -> Any:
-    return ConfidentClassifier(classifier, **recipe.confidence) if recipe.confidence else classifier
+        classifier = maker(**recipe.settings)
+    else:
+        search = maker(**recipe.settings, cv=None if groups is None else group_folds(groups))
+        search.fit(X, y, groups=groups, fold_features=folds)
+        classifier, selection = search.best_estimator_, selection_of(search)
+    if recipe.confidence:
+        classifier = ConfidentClassifier(clone(classifier), **recipe.confidence)
+    return classifier if selection and not recipe.confidence else classifier.fit(X, y), selection
