@@ -6,8 +6,10 @@ To add a data set: one file that declares a `DataSet`, and one line in `DATASETS
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
+
+import numpy as np
 
 from residuum.errors import UsageError
 from residuum.paper.data.aircraft import AIRCRAFT
@@ -20,7 +22,8 @@ from residuum.paper.data.digits import DIGITS
 from residuum.paper.data.extended_yale_b import EXTENDED_YALE_B
 from residuum.paper.data.flowers102 import FLOWERS102
 from residuum.paper.data.mnist import MNIST
-from residuum.paper.data.samples import Counts, ImageSamples, Samples, Shape
+from residuum.paper.data.pixels import box_resize
+from residuum.paper.data.samples import Counts, ImageSamples, Samples
 from residuum.paper.data.stanford40 import STANFORD40
 from residuum.paper.data.store import load
 from residuum.paper.data.usps import USPS
@@ -102,29 +105,19 @@ def load_dataset(
         raise UsageError(
             f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
         )
-    size = _checked_size(dataset, image_shape)
-    samples = cast(Samples, load(dataset, _home(data_home), size))
-    return samples if size is None else samples.of_size(size, original=dataset.sizes[-1])
-
-
-def _checked_size(dataset: DataSet, image_shape: tuple[int, int] | None) -> Shape | None:
-    """The size of the images to load; None where there is only one."""
-    if image_shape is None:
-        return dataset.sizes[0] if dataset.sizes else None
-    if len(image_shape) != 2 or not all(isinstance(side, int) and side > 0 for side in image_shape):
-        raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be (height, width). "
-            f"Got {image_shape!r} instead."
-        )
-    if dataset.sizes:
-        return (image_shape[0], image_shape[1])
-    only = dataset.counts.image_shape
-    if tuple(image_shape) != only:
-        raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be None or {only} for '{dataset.name}', "
-            f"which comes in one size. Got {image_shape!r} instead."
-        )
-    return None
+    shape = dataset.default_shape
+    if image_shape is not None:
+        if shape is None or len(image_shape) != 2 or min(image_shape) < 1:
+            raise UsageError(
+                f"The 'image_shape' parameter of load_dataset must be (height, width) for 'extended_yale_b' "
+                f"and None for data sets of one size. Got {image_shape!r} for '{name}' instead."
+            )
+        shape = image_shape
+    samples = cast(Samples, load(dataset, _home(data_home), shape))
+    if shape is None or samples.image_shape == shape:
+        return samples
+    # One image at a time: all of them as float64 would take a gigabyte.
+    return replace(samples, images=np.stack([box_resize(image, shape) for image in samples.images]))
 
 
 def load_images(
@@ -132,7 +125,6 @@ def load_images(
     *,
     data_home: str | os.PathLike[str] | None = None,
     subset: bool = False,
-    train_parts: Sequence[str] | None = None,
 ) -> ImageSamples:
     """Load a data set of photographs from a copy on this machine: paths, labels and the official split.
 
@@ -145,9 +137,6 @@ def load_images(
     subset : bool, default=False
         Accept a part of the data set: images that are listed but missing are dropped, and counts are not
         compared with those of the whole.
-    train_parts : sequence of {"train", "val", "test"}, optional
-        Which of the owner's parts train; all others test. Default: "train" and, for "flowers102" and
-        "aircraft", also "val".
 
     Returns
     -------
@@ -171,8 +160,7 @@ def load_images(
     dataset = get_dataset(name)
     if not dataset.photographs:
         raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
-    samples = cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
-    return samples if train_parts is None else samples.with_train_parts(train_parts)
+    return cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
 
 
 _home = data_home

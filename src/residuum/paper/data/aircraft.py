@@ -19,12 +19,12 @@ _NOTE = "The lowest 20 rows of every image are a banner with its photographer's 
 
 def _read(root: Path) -> ImageSamples:
     folder = root / "data"
-    variants = read_lines(folder / "variants.txt", max_rows=1000)
+    variants = read_lines(folder / "variants.txt")
     numbers = {variant: label for label, variant in enumerate(variants, 1)}
     rows: list[tuple[str, int, str]] = []
     for part in ("train", "val", "test"):
         path = folder / f"images_variant_{part}.txt"
-        for line in read_lines(path, max_rows=10_000):
+        for line in read_lines(path):
             image, _, variant = line.partition(" ")
             if variant not in numbers:
                 raise DataFormatError(
@@ -49,7 +49,7 @@ AIRCRAFT = DataSet(
             kind="owner's folder",
             layout="the folder fgvc-aircraft-2013b with data/images, data/variants.txt and "
             "data/images_variant_train.txt, ..._val.txt, ..._test.txt",
-            names=((_NAME,),),
+            names=(_NAME,),
             read=_read,
             find=folder_holding(_NAME, "data/images_variant_train.txt"),
         ),

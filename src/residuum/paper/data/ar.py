@@ -145,16 +145,16 @@ AR = DataSet(
         prepared_split("ar"),
         Source(
             kind="MATLAB",
-            layout="AR_DAT.mat (also named AR_database_60_43.mat) with NewTrain_DAT 2580x700, NewTest_DAT "
+            layout="AR_DAT.mat with NewTrain_DAT 2580x700, NewTest_DAT "
             "2580x699 (60x43 images, one per column), trainlabels, testlabels (1 to 100)",
-            names=(("AR_DAT.mat", "AR_database_60_43.mat"),),
+            names=("AR_DAT.mat",),
             read=_read_mat,
         ),
         Source(
             kind="image folder",
             layout="the owner's images named like M-001-01.bmp and W-050-20.bmp (bmp, raw, jpg, png or pgm), "
             "in one folder or its sub-folders",
-            names=(("AR",),),
+            names=("AR",),
             read=_read_folder,
             find=_find_folder,
         ),

@@ -50,7 +50,7 @@ CALTECH256 = DataSet(
         Source(
             kind="owner's folder",
             layout="the folder 256_ObjectCategories with 001.ak47 ... 257.clutter",
-            names=((_NAME,),),
+            names=(_NAME,),
             read=_read,
             find=folder_holding(_NAME, "001.ak47"),
         ),

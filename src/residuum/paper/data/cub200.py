@@ -20,7 +20,7 @@ _LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "class
 def _numbered(path: Path) -> dict[int, str]:
     """Lines ``number value`` as a dict."""
     table: dict[int, str] = {}
-    for line in read_lines(path, max_rows=20_000):
+    for line in read_lines(path):
         number, _, value = line.partition(" ")
         if not number.isdecimal() or not value or int(number) in table:
             raise DataFormatError(f"{path}: expected lines 'number value', each number once; got {line!r}.")
@@ -56,14 +56,14 @@ CUB200 = DataSet(
             kind="owner's folder",
             layout="the folder CUB_200_2011 with images/, images.txt, image_class_labels.txt, "
             "train_test_split.txt and classes.txt",
-            names=((_NAME,),),
+            names=(_NAME,),
             read=_read,
             find=folder_holding(_NAME, "images", *_LISTS),
         ),
         Source(
             kind="subset",
             layout="a folder CUB_200_2011... of the same layout",
-            names=((_NAME,),),
+            names=(_NAME,),
             read=_read,
             find=folder_holding(f"{_NAME}*", "images", *_LISTS),
             only_subset=True,

@@ -28,7 +28,7 @@ DIGITS = DataSet(
         Source(
             kind="bundled",
             layout="nothing to do: scikit-learn brings it",
-            names=(("scikit-learn",),),
+            names=("scikit-learn",),
             read=_read,
             find=lambda folder: folder,
         ),

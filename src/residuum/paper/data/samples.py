@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, DataFormatError, UsageError
-from residuum.paper.data.pixels import box_resize
 from residuum.paper.data.readers import whole
 
 Array = npt.NDArray[Any]
@@ -67,11 +66,6 @@ class LabelledSamples:
         return np.isin(self.parts, self.train_parts)
 
     @property
-    def n_train(self) -> int | None:
-        """Number of training samples; None when the data set has no official split."""
-        return int(self.is_train.sum()) if all(self.parts) else None
-
-    @property
     def y_train(self) -> Labels:
         """Labels of the training samples."""
         return self.labels[self.is_train]
@@ -80,27 +74,6 @@ class LabelledSamples:
     def y_test(self) -> Labels:
         """Labels of the test samples."""
         return self.labels[~self.is_train]
-
-    def with_train_parts(self, train_parts: Sequence[str]) -> Self:
-        """The same samples with other parts for training.
-
-        Parameters
-        ----------
-        train_parts : sequence of {"train", "val", "test"}
-            Parts that train, of those that the data set has. All others test.
-
-        Returns
-        -------
-        Samples or ImageSamples
-        """
-        known = sorted(set(self.parts.tolist()) - {""})
-        wanted = (train_parts,) if isinstance(train_parts, str) else tuple(train_parts)
-        if not wanted or not set(wanted) < set(known):
-            raise UsageError(
-                f"The 'train_parts' parameter must name some, not all, of the parts of '{self.name}': "
-                f"{', '.join(known) or 'it has none'}. Got {train_parts!r} instead."
-            )
-        return dataclasses.replace(self, train_parts=wanted)
 
     def random_split(self, n_per_class: int, *, random_state: int = 0) -> Self:
         """The same samples with `n_per_class` random ones of each class for training, the others for testing.
@@ -198,18 +171,6 @@ class Samples(LabelledSamples):
     def x_test(self) -> Array:
         """Images of the test part."""
         return self.images[~self.is_train]
-
-    def of_size(self, shape: Shape, *, original: Shape) -> Samples:
-        """The same images in the size `shape`; only images of the owner's size are shrunk."""
-        got = self.image_shape
-        if got == shape:
-            return self
-        if got != original:  # shrinking twice would not give what shrinking the original gives
-            raise DataFormatError(
-                f"{self.source}: holds images of {got[0]}x{got[1]}, asked for {shape[0]}x{shape[1]}. "
-                f"Ask for image_shape={got}, or provide the owner's images of {original[0]}x{original[1]}."
-            )
-        return dataclasses.replace(self, images=np.stack([box_resize(image, shape) for image in self.images]))
 
     def _problems(self, counts: Counts) -> list[str]:
         problems = super()._problems(counts)
