@@ -24,7 +24,7 @@ from scipy.io import savemat
 
 from residuum.cli.data import data as data_command
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, DownloadError, UsageError
-from residuum.paper.data import DATASETS, Samples, data_home, get_dataset, load_dataset, load_images
+from residuum.paper.data import DATASETS, Samples, data_home, load_dataset, load_images
 from residuum.paper.data.ar import _grey, _read_raw, _to_shape
 from residuum.paper.data.intake import fetch, import_copy
 from residuum.paper.data.pixels import box_resize
@@ -61,7 +61,8 @@ def usps_patterns() -> Array:
 def usps_expected() -> Samples:
     labels = np.concatenate([official_labels("usps", "train"), official_labels("usps", "test")])
     images = ((usps_patterns() + 1) / 2)[labels].reshape(-1, 16, 16).astype(np.float32)
-    return array_samples(Path("usps"), images, labels, n_train=7291)
+    groups = ((images[:7291], labels[:7291]), (images[7291:], labels[7291:]))
+    return array_samples(Path("usps"), *groups)
 
 
 def write_usps_libsvm(folder: Path) -> None:
@@ -192,7 +193,7 @@ def test_unknown_name_and_bad_image_shape(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=DATASETS)
 def test_every_declaration_is_complete(dataset: Any) -> None:
-    assert get_dataset(dataset.name) is dataset
+    assert DATASETS[dataset.name] is dataset
     assert dataset.licence
     assert dataset.citation
     assert dataset.access in ("bundled", "open", "registration")
@@ -502,20 +503,21 @@ def test_npz_with_other_arrays_or_counts(tmp_path: Path) -> None:
         load_dataset("usps", data_home=tmp_path)
     parts = {"x_train": np.zeros((10, 16, 16)), "x_test": np.zeros((10, 16, 16))}
     np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(10), y_test=np.arange(10))
-    with pytest.raises(DataFormatError, match="part 'train': expected 7291, got 10"):
+    with pytest.raises(DataFormatError, match="per class of the part 'train': expected"):
         load_dataset("usps", data_home=tmp_path)
     np.savez(tmp_path / "usps.npz", **parts, y_train=np.arange(9), y_test=np.arange(10))
     with pytest.raises(DataFormatError, match="n labels"):
         load_dataset("usps", data_home=tmp_path)
 
 
-def test_nan_is_refused(usps_expected: Samples) -> None:
-    counts = DATASETS["usps"].counts
-    usps_expected.checked(counts)
-    images = usps_expected.images.copy()
-    images[5, 5, 5] = np.nan
+def test_nan_and_wrong_extra_fields_are_refused() -> None:
+    images, labels = np.zeros((3, 2, 2)), np.arange(3)
+    array_samples(Path("x"), (images, labels), extra={"bad": labels})
+    with pytest.raises(DataFormatError, match="3 entries in bad"):
+        array_samples(Path("x"), (images, labels), extra={"bad": labels[1:]})
+    images[1, 1, 1] = np.nan
     with pytest.raises(DataFormatError, match="NaN"):
-        dataclasses.replace(usps_expected, images=images).checked(counts)
+        array_samples(Path("x"), (images, labels))
 
 
 def small_files(folder: Path) -> dict[str, tuple[Path, Any]]:
@@ -631,7 +633,7 @@ def test_fetch_archive_is_unpacked_and_not_fetched_twice(
     home = tmp_path / "home"
     samples = fetch(offline("extended_yale_b"), home, mirror=url)
     assert len(samples.labels) == 2432
-    assert samples.source == f"CroppedYale folder: {home / 'extended_yale_b' / 'CroppedYale'}"
+    assert samples.source == f"owner's folder: {home / 'extended_yale_b' / 'CroppedYale'}"
     assert [path.name for path in (home / "extended_yale_b").iterdir()] == ["CroppedYale"]
     archive_path = served / "CroppedYale.zip"
     archive_path.write_bytes(archive_path.read_bytes()[:-1000])

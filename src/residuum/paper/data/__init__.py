@@ -37,7 +37,6 @@ __all__ = [
     "Samples",
     "Source",
     "data_home",
-    "get_dataset",
     "load_dataset",
     "load_images",
 ]
@@ -57,10 +56,12 @@ DATASETS: dict[str, DataSet] = {
 }
 
 
-def get_dataset(name: str) -> DataSet:
-    """Declaration of a data set by its name."""
+def _declared(name: str, *, photographs: bool) -> DataSet:
     if name not in DATASETS:
         raise UsageError(f"The data set must be one of {', '.join(DATASETS)}. Got {name!r} instead.")
+    if DATASETS[name].photographs != photographs:
+        loader = "load_dataset" if photographs else "load_images"
+        raise UsageError(f"The data set '{name}' is loaded with {loader}({name!r}).")
     return DATASETS[name]
 
 
@@ -100,11 +101,7 @@ def load_dataset(
     >>> digits.images.shape, digits.n_classes
     ((1797, 8, 8), 10)
     """
-    dataset = get_dataset(name)
-    if dataset.photographs:
-        raise UsageError(
-            f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
-        )
+    dataset = _declared(name, photographs=False)
     shape = dataset.default_shape
     if image_shape is not None:
         if shape is None or len(image_shape) != 2 or min(image_shape) < 1:
@@ -157,9 +154,7 @@ def load_images(
     >>> len(birds.train_paths), len(birds.test_paths) # doctest: +SKIP
     (5994, 5794)
     """
-    dataset = get_dataset(name)
-    if not dataset.photographs:
-        raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
+    dataset = _declared(name, photographs=True)
     return cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
 
 

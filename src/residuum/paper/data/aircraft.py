@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, owners_folder, remote
 from residuum.paper.data.readers import read_lines
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
@@ -45,13 +45,12 @@ AIRCRAFT = DataSet(
     photographs=True,
     counts=Counts(n_classes=100, parts={"train": (3334,), "val": (3333,), "test": (3333,)}),
     sources=(
-        Source(
-            kind="owner's folder",
+        owners_folder(
+            _NAME,
+            "data/images_variant_train.txt",
             layout="the folder fgvc-aircraft-2013b with data/images, data/variants.txt and "
             "data/images_variant_train.txt, ..._val.txt, ..._test.txt",
-            names=(_NAME,),
             read=_read,
-            find=folder_holding(_NAME, "data/images_variant_train.txt"),
         ),
     ),
     files=(

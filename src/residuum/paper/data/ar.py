@@ -19,7 +19,7 @@ from residuum.errors import DataFormatError
 from residuum.paper.data.base import DataSet, Source, prepared_split
 from residuum.paper.data.pixels import box_resize, grey_images
 from residuum.paper.data.readers import read_mat, read_picture, whole
-from residuum.paper.data.samples import Counts, Samples, split_samples
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +43,7 @@ def _read_mat(path: Path) -> Samples:
         if not 1 <= labels.min() <= labels.max() <= 100:
             raise DataFormatError(f"{path}: expected labels 1 to 100, got {labels.min()} to {labels.max()}.")
         parts.append((grey_images(path, columns, SHAPE), labels))
-    return split_samples(path, *parts)
+    return array_samples(path, *parts)
 
 
 def _images_in(folder: Path) -> dict[tuple[str, int], dict[int, Path]]:
@@ -96,7 +96,7 @@ def _read_folder(folder: Path) -> Samples:
                     labels.append(label)
         parts.append((np.stack(images), np.array(labels, dtype=np.int64)))
     note = "Originals of 768x576 are cut at the centre, not aligned by the eyes: accuracy will be lower."
-    return split_samples(folder, *parts, notes=(note,) if unaligned else ())
+    return array_samples(folder, *parts, notes=(note,) if unaligned else ())
 
 
 def _to_shape(path: Path, image: Array) -> npt.NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from residuum.paper.data.readers import read_npz
-from residuum.paper.data.samples import Counts, LabelledSamples, Samples, Shape, split_samples
+from residuum.paper.data.samples import Counts, LabelledSamples, Samples, Shape, array_samples
 from residuum.system.download import RemoteFile
 
 
@@ -48,14 +48,16 @@ def _entry(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / unpacked) if path.is_file()), None)
 
 
-def folder_holding(name: str, *marks: str) -> Callable[[Path], Path | None]:
-    """Find a folder called `name` (a glob pattern), or the folder searched itself, that holds all `marks`."""
+def owners_folder(
+    name: str, *marks: str, read: Callable[[Path], LabelledSamples], layout: str, **rest: Any
+) -> Source:
+    """A folder called `name` (a glob pattern), or the folder searched itself, that holds all `marks`."""
 
     def find(folder: Path) -> Path | None:
         candidates = [*sorted(folder.glob(name)), *sorted(folder.glob(f"{name}/{name}")), folder]
         return next((path for path in candidates if all((path / mark).exists() for mark in marks)), None)
 
-    return find
+    return Source(**{"kind": "owner's folder", **rest}, layout=layout, names=(name,), read=read, find=find)
 
 
 def remote(name: str, *folders: str, **values: Any) -> RemoteFile:
@@ -69,7 +71,7 @@ def prepared_split(name: str) -> Source:
     def read(path: Path) -> Samples:
         arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
         train, test = ((arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in ("train", "test"))
-        return split_samples(path, train, test)
+        return array_samples(path, train, test)
 
     layout = f"{name}.npz with the arrays x_train, y_train, x_test, y_test (images n x height x width)"
     return Source(kind="prepared", layout=layout, names=(f"{name}.npz",), read=read)

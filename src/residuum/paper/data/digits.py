@@ -14,7 +14,7 @@ def _read(folder: Path) -> Samples:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return array_samples(folder, bunch.images.astype(np.uint8), bunch.target)
+    return array_samples(folder, (bunch.images.astype(np.uint8), bunch.target))
 
 
 DIGITS = DataSet(

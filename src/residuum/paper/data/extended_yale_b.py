@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, Source, owners_folder, remote
 from residuum.paper.data.pixels import grey_images
 from residuum.paper.data.readers import read_mat, read_npz, read_picture
 from residuum.paper.data.samples import Counts, Samples, array_samples
@@ -46,12 +46,12 @@ def _read_folder(folder: Path) -> Samples:
     bad = np.char.endswith(names, ".bad")
     notes = () if bad.any() else ("This copy lacks the 18 images marked bad: 2,414 instead of 2,432.",)
     images = np.stack([_read_image(path) for path in paths])
-    return array_samples(folder, images, labels, extra={"names": names, "bad": bad}, notes=notes)
+    return array_samples(folder, (images, labels), extra={"names": names, "bad": bad}, notes=notes)
 
 
 def _read_prepared(path: Path) -> Samples:
     arrays = read_npz(path, ("images", "labels"), optional=("names", "bad"))
-    return array_samples(path, arrays.pop("images"), arrays.pop("labels"), extra=arrays)
+    return array_samples(path, (arrays.pop("images"), arrays.pop("labels")), extra=arrays)
 
 
 def _read_mat(path: Path) -> Samples:
@@ -61,7 +61,7 @@ def _read_mat(path: Path) -> Samples:
     columns = array.transpose(0, 2, 1).reshape(len(array), -1)  # (pixels, 38 x 64), a person at a time
     note = "A MATLAB copy does not say which images are marked bad."
     images = grey_images(path, columns, _MATLAB)
-    return array_samples(path, images, np.repeat(_SUBJECTS, 64), notes=(note,))
+    return array_samples(path, (images, np.repeat(_SUBJECTS, 64)), notes=(note,))
 
 
 def _prepared(height: int, width: int) -> Source:
@@ -87,12 +87,11 @@ EXTENDED_YALE_B = DataSet(
     sources=(
         _prepared(54, 48),
         _prepared(48, 42),
-        Source(
-            kind="CroppedYale folder",
+        owners_folder(
+            "CroppedYale",
+            "yaleB01",
             layout="the folder CroppedYale with yaleB01 ... yaleB39 and their *.pgm and *.pgm.bad files",
-            names=("CroppedYale",),
             read=_read_folder,
-            find=folder_holding("CroppedYale", "yaleB01"),
         ),
         Source(
             kind="MATLAB",

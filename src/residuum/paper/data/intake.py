@@ -70,9 +70,12 @@ def fetch(
                     path.rename(scratch / file.name)
             samples = _settle(dataset, copies(dataset, scratch), folder, scratch, force=True)
         except DataFormatError as error:
-            _remove(paths)
+            for path in paths:  # a file without a checksum would be taken for a good one
+                path.unlink(missing_ok=True)
             raise DataFormatError(str(error).replace(str(scratch), str(folder))) from error
-        _remove(path for file, path in zip(files, paths) if file.unpack_to)
+        for file, path in zip(files, paths):
+            if file.unpack_to:
+                path.unlink()
         return samples
 
 
@@ -128,11 +131,6 @@ def _scratch(folder: Path) -> Iterator[Path]:
         raise
     except OSError as error:
         raise DataError(f"Cannot write to {folder}: {error.strerror or error}.") from error
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
 
 
 def _offered(dataset: DataSet, path: Path, scratch: Path) -> Iterator[Copy]:

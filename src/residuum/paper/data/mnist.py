@@ -6,7 +6,7 @@ from pathlib import Path
 
 from residuum.paper.data.base import DataSet, Source, prepared_split, remote
 from residuum.paper.data.readers import read_idx
-from residuum.paper.data.samples import Counts, Samples, split_samples
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 _MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -23,7 +23,7 @@ _SHA256 = {
 
 def _read_idx(*paths: Path) -> Samples:
     arrays = [read_idx(path) for path in paths]
-    return split_samples(paths[0].parent, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
+    return array_samples(paths[0].parent, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
 
 
 MNIST = DataSet(
@@ -35,7 +35,6 @@ MNIST = DataSet(
     "recognition. Proc. IEEE, 1998.",
     counts=Counts(
         n_classes=10,
-        parts={"train": (60_000,), "test": (10_000,)},
         per_class={
             "train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
             "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),

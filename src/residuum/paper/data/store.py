@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from residuum.errors import DataError, DataFormatError, DataNotFoundError
 from residuum.paper.data.base import DataSet, Source
-from residuum.paper.data.samples import LabelledSamples, Shape
+from residuum.paper.data.samples import ImageSamples, LabelledSamples, Shape
 from residuum.system.download import check_file
 
 
@@ -65,7 +65,17 @@ def read_copy(dataset: DataSet, copy: Copy, *, subset: bool = False) -> Labelled
     where = source.kind if dataset.access == "bundled" else f"{source.kind}: {copy.paths[0]}"
     if source.image_shape is not None:
         counts = dataclasses.replace(counts, image_shape=source.image_shape)
-    return dataclasses.replace(samples, name=dataset.name, source=where).checked(counts, subset=subset)
+    samples = dataclasses.replace(samples, name=dataset.name, source=where)
+    if subset and dataset.photographs:
+        return cast(ImageSamples, samples).subset()
+    problems = samples.problems(counts)
+    if problems:
+        hint = " Say subset=True if it is meant to be a part." if dataset.photographs else ""
+        raise DataFormatError(
+            f"{dataset.name} ({where}) is not the expected data set: {'; '.join(problems)}. "
+            f"The copy may be incomplete, or a different set of the same name.{hint}"
+        )
+    return samples
 
 
 def missing_text(dataset: DataSet, home: Path) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from residuum.errors import DataFormatError
 from residuum.paper.data.base import DataSet, Source, prepared_split, remote
 from residuum.paper.data.readers import read_libsvm
-from residuum.paper.data.samples import Counts, Samples, split_samples
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 SIDE = 16
 
@@ -32,7 +32,7 @@ def _part(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
 
 
 def _read_libsvm(train: Path, test: Path) -> Samples:
-    return split_samples(train.parent, _part(train), _part(test))
+    return array_samples(train.parent, _part(train), _part(test))
 
 
 USPS = DataSet(
@@ -43,7 +43,6 @@ USPS = DataSet(
     citation="J. J. Hull. A database for handwritten text recognition research. IEEE TPAMI, 1994.",
     counts=Counts(
         n_classes=10,
-        parts={"train": (7291,), "test": (2007,)},
         per_class={
             "train": (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644),
             "test": (359, 264, 198, 166, 200, 160, 170, 147, 166, 177),
