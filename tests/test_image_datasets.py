@@ -321,7 +321,7 @@ def test_verify_checks_the_published_checksums(home: Path) -> None:
     for name, file in (("flowers102", "imagelabels.mat"), ("cars", "cars_test_annos_withlabels.mat")):
         with pytest.raises(DataFormatError, match=rf"{file}: (size|sha256): expected"):
             verify(DATASETS[name], home)
-    report = verify(DATASETS["cub200"], home)["copies"][0]
+    report = verify(DATASETS["cub200"], home)[0]
     assert (report["samples"], report["classes"], report["image_shape"]) == (11_788, 200, None)
 
 
@@ -343,7 +343,7 @@ def test_import_puts_the_tree_into_the_data_home(tmp_path: Path, monkeypatch: py
     assert status(DATASETS["flowers102"], tmp_path / "home")["present"]
     result = CliRunner().invoke(command, ["verify", "flowers102", "--data", str(tmp_path / "home")])
     assert result.exit_code == 0
-    assert "8 photographs, 2 classes" in result.stdout
+    assert "8 samples, 2 classes" in result.stdout
 
 
 @pytest.fixture

@@ -38,27 +38,7 @@ _names_argument = click.argument("names", metavar="[NAME]...", nargs=-1, callbac
 
 @click.group(name="data")
 def data() -> None:
-    """List, fetch, import and verify data sets. Nothing is downloaded unless you fetch it."""
-
-
-@data.command("list")
-@_json_option
-def list_command(as_json: bool) -> None:
-    """Say which data sets are known, how to get them, and under which licence."""
-    from residuum.paper.data import DATASETS
-
-    keys = ("name", "title", "access", "licence", "citation")
-    rows = [
-        {key: getattr(dataset, key) for key in keys}
-        | {"layouts": [source.layout for source in dataset.sources]}
-        for dataset in DATASETS.values()
-    ]
-    if as_json:
-        click.echo(json_text(rows))
-        return
-    for row in rows:
-        click.echo(f"{row['name']:<16} {row['access']:<13} {row['title']}")
-        click.echo(f"{'':<16} licence: {row['licence']}")
+    """Show, fetch, import and verify data sets. Nothing is downloaded unless you fetch it."""
 
 
 @data.command("status")
@@ -67,7 +47,7 @@ def list_command(as_json: bool) -> None:
 @_subset_option
 @_json_option
 def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
-    """Say which data sets are where, and how to get a named one that is missing (exit code 3)."""
+    """Say which data sets there are and where, and how to get a named one that is missing (exit code 3)."""
     from residuum.paper.data import DATASETS, data_home
     from residuum.paper.data.store import missing_text, status
 
@@ -80,7 +60,8 @@ def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
         for row in rows:
             state = "present" if row["present"] else "missing"
             size = f"{row['bytes'] / 1e6:.1f} MB" if row["bytes"] else "-"
-            click.echo(f"{row['name']:<16} {state:<8} {size:>10}  {', '.join(row['kinds'])}")
+            click.echo(f"{row['name']:<16} {state:<8} {size:>10}  {row['title']}")
+            click.echo(f"{'':<16} access: {row['access']}; licence: {row['licence']}")
             for path in row["paths"]:
                 click.echo(f"{'':<16} {path}")
     missing = [missing_text(DATASETS[row["name"]], home) for row in rows if not row["present"]]
@@ -144,21 +125,16 @@ def verify_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
     reports: list[dict[str, Any]] = []
     for name in chosen:
         try:
-            reports.append({**verify(DATASETS[name], home, subset=subset), "ok": True})
+            reports += verify(DATASETS[name], home, subset=subset)
         except DataError as error:
             reports.append({"name": name, "ok": False, "error": str(error)})
     if as_json:
         click.echo(json_text(reports))
     else:
         for report in reports:
-            if not report["ok"]:
-                click.echo(f"{report['name']}: FAILED: {report['error']}")
-            for copy in report.get("copies", ()):
-                kind = copy["image_shape"] and "samples of " + "x".join(map(str, copy["image_shape"]))
-                hashes = f", checksums of {', '.join(copy['checksums'])}" if copy["checksums"] else ""
-                click.echo(
-                    f"{report['name']}: ok, {copy['samples']} {kind or 'photographs'}, "
-                    f"{copy['classes']} classes{hashes}, {copy['source']}"
-                )
+            result = (
+                "ok, {samples} samples, {classes} classes, {source}" if report["ok"] else "FAILED: {error}"
+            )
+            click.echo(f"{report['name']}: {result.format(**report)}")
     if not all(report["ok"] for report in reports):
         click.get_current_context().exit(3)

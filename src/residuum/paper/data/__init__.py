@@ -1,6 +1,6 @@
 """Data sets: `load_dataset` reads a copy on this machine; nothing is downloaded unless asked for.
 
-To add a data set: one file that declares a `DataSet`, and one line in `DATASETS`.
+To add a data set: one file that declares a `DataSet`, and its mention in `_ALL`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from residuum.errors import UsageError
 from residuum.paper.data.aircraft import AIRCRAFT
 from residuum.paper.data.ar import AR
-from residuum.paper.data.base import DataSet, Source
+from residuum.paper.data.base import DataSet
 from residuum.paper.data.caltech256 import CALTECH256
 from residuum.paper.data.cars import CARS
 from residuum.paper.data.cub200 import CUB200
@@ -32,28 +32,15 @@ from residuum.system.folders import data_home
 __all__ = [
     "DATASETS",
     "Counts",
-    "DataSet",
     "ImageSamples",
     "Samples",
-    "Source",
     "data_home",
     "load_dataset",
     "load_images",
 ]
 
-DATASETS: dict[str, DataSet] = {
-    "digits": DIGITS,
-    "usps": USPS,
-    "mnist": MNIST,
-    "extended_yale_b": EXTENDED_YALE_B,
-    "ar": AR,
-    "stanford40": STANFORD40,
-    "caltech256": CALTECH256,
-    "cub200": CUB200,
-    "flowers102": FLOWERS102,
-    "aircraft": AIRCRAFT,
-    "cars": CARS,
-}
+_ALL = (DIGITS, USPS, MNIST, EXTENDED_YALE_B, AR, STANFORD40, CALTECH256, CUB200, FLOWERS102, AIRCRAFT, CARS)
+DATASETS: dict[str, DataSet] = {dataset.name: dataset for dataset in _ALL}
 
 
 def _declared(name: str, *, photographs: bool) -> DataSet:

@@ -30,7 +30,7 @@ DIGITS = DataSet(
             layout="nothing to do: scikit-learn brings it",
             names=("scikit-learn",),
             read=_read,
-            find=lambda folder: folder,
+            find=lambda folder: Path("scikit-learn"),
         ),
     ),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
 from residuum.paper.data.base import DataSet
 from residuum.paper.data.samples import LabelledSamples
-from residuum.paper.data.store import Copy, copies, load, missing_text, places, read_copy
+from residuum.paper.data.store import Copy, copies, load, missing_text, read_copy
 from residuum.system.archives import safe_extract
 from residuum.system.download import download
 from residuum.system.locks import locked
@@ -57,7 +57,7 @@ def fetch(
         base = mirror.rstrip("/")
         files = tuple(dataclasses.replace(f, urls=(f"{base}/{f.name}", *f.urls)) for f in files)
     with _scratch(folder) as scratch:
-        there = copies(dataset, *places(dataset, home), shape=dataset.default_shape)
+        there = copies(dataset, home, shape=dataset.default_shape)
         copy = None if force else next(there, None)
         if copy is not None:
             return read_copy(dataset, copy)

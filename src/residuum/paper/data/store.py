@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from residuum.errors import DataError, DataFormatError, DataNotFoundError
+from residuum.errors import DataFormatError, DataNotFoundError
 from residuum.paper.data.base import DataSet, Source
 from residuum.paper.data.samples import ImageSamples, LabelledSamples, Shape
 from residuum.system.download import check_file
@@ -25,29 +25,29 @@ class Copy:
     paths: tuple[Path, ...]
 
 
-def places(dataset: DataSet, home: Path) -> tuple[Path, Path]:
-    """Folders that are searched, in order."""
-    return (home / dataset.name, home)
-
-
 def copies(
-    dataset: DataSet, *folders: Path, shape: Shape | None = None, subset: bool = False
+    dataset: DataSet, folder: Path, *, shape: Shape | None = None, subset: bool = False
 ) -> Iterator[Copy]:
-    """Every complete copy in these folders, in the order of the declared sources; of one size, if given."""
+    """Complete copies in `folder`, one of each kind, preferred first; of one size, if given."""
     for source in dataset.sources:
         if (source.only_subset and not subset) or (shape and source.image_shape not in (None, shape)):
             continue
-        for folder in folders:
-            present, missing = source.search(folder)
+        for place in _places(dataset, folder):
+            present, missing = source.search(place)
             if present and not missing:
                 yield Copy(source, present)
+                break
+
+
+def _places(dataset: DataSet, folder: Path) -> tuple[Path, Path]:
+    return (folder / dataset.name, folder)
 
 
 def load(
     dataset: DataSet, home: Path, shape: Shape | None = None, *, subset: bool = False
 ) -> LabelledSamples:
     """Read the copy in `home` in the size that it has, and check its counts."""
-    copy = next(copies(dataset, *places(dataset, home), shape=shape, subset=subset), None)
+    copy = next(copies(dataset, home, shape=shape, subset=subset), None)
     if copy is None:
         raise DataNotFoundError(missing_text(dataset, home))
     return read_copy(dataset, copy, subset=subset)
@@ -58,8 +58,6 @@ def read_copy(dataset: DataSet, copy: Copy, *, subset: bool = False) -> Labelled
     source, counts = copy.source, dataset.counts
     try:
         samples = source.read(*copy.paths)
-    except DataError:
-        raise
     except OSError as error:
         raise DataFormatError(f"{copy.paths[0]}: cannot be read: {error.strerror or error}.") from error
     where = source.kind if dataset.access == "bundled" else f"{source.kind}: {copy.paths[0]}"
@@ -82,9 +80,9 @@ def missing_text(dataset: DataSet, home: Path) -> str:
     """Where it was looked for, how to get it, and the exact layout."""
     sources = [source for source in dataset.sources if not source.only_subset]
     lines = [f"The data set '{dataset.name}' ({dataset.title}) is not in the data home."]
-    lines += ["Looked in:", *(f"  {place}" for place in places(dataset, home))]
+    lines += ["Looked in:", *(f"  {place}" for place in _places(dataset, home))]
     for source in sources:
-        for place in places(dataset, home):
+        for place in _places(dataset, home):
             present, missing = source.search(place)
             if present and missing:
                 lines.append(f"Incomplete copy in {place}: {', '.join(missing)} missing.")
@@ -101,14 +99,13 @@ def missing_text(dataset: DataSet, home: Path) -> str:
 
 def status(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, Any]:
     """What is there, by name and size only; nothing is read."""
-    found = list(copies(dataset, *places(dataset, home), subset=subset))
+    found = list(copies(dataset, home, subset=subset))
     bundled = dataset.access == "bundled"
     paths = [] if bundled else list(dict.fromkeys(path for copy in found for path in copy.paths))
     files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else (path,))]
     return {
-        "name": dataset.name,
-        "title": dataset.title,
-        "access": dataset.access,
+        **{key: getattr(dataset, key) for key in ("name", "title", "access", "licence", "citation")},
+        "layouts": [source.layout for source in dataset.sources],
         "present": bool(found),
         "kinds": list(dict.fromkeys(copy.source.kind for copy in found)),
         "paths": [str(path) for path in paths],
@@ -116,8 +113,8 @@ def status(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, A
     }
 
 
-def verify(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, Any]:
-    """Check declared checksums and read every copy in full.
+def verify(dataset: DataSet, home: Path, *, subset: bool = False) -> list[dict[str, Any]]:
+    """Check declared checksums and read every copy in full; gives one report per copy.
 
     Raises
     ------
@@ -126,15 +123,14 @@ def verify(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, A
     DataFormatError
         At the first copy that is not as declared.
     """
-    found = {copy.paths: copy for copy in copies(dataset, *places(dataset, home), subset=subset)}
-    if not found:
-        raise DataNotFoundError(missing_text(dataset, home))
     reports = []
-    for copy in found.values():
+    for copy in copies(dataset, home, subset=subset):
         checked = _checked_files(dataset, copy)
         samples = read_copy(dataset, copy, subset=subset)
         reports.append(
             {
+                "name": dataset.name,
+                "ok": True,
                 "source": samples.source,
                 "samples": len(samples.labels),
                 "classes": samples.n_classes,
@@ -143,7 +139,9 @@ def verify(dataset: DataSet, home: Path, *, subset: bool = False) -> dict[str, A
                 "notes": samples.notes,
             }
         )
-    return {"name": dataset.name, "copies": reports}
+    if not reports:
+        raise DataNotFoundError(missing_text(dataset, home))
+    return reports
 
 
 def _checked_files(dataset: DataSet, copy: Copy) -> list[str]:
