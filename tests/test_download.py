@@ -20,8 +20,8 @@ from residuum.system.download import Policy, RemoteFile, download
 
 CONTENT = hashlib.shake_256(b"residuum").digest(300_000)
 # A generous time limit where the server answers; a short one only where it falls silent.
-QUICK = Policy(timeout=30, attempts=3, backoff=0.01, max_wait=0.2)
-IMPATIENT = Policy(timeout=0.5, attempts=3, backoff=0.01)
+QUICK = Policy(timeout=30, attempts=3, backoff=0.01)
+IMPATIENT = Policy(timeout=0.5, attempts=2, backoff=0.01)
 NAME = "file.bin"
 
 
@@ -84,12 +84,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_status(self, code: str) -> None:
         self.send(b"no", status=int(code))
-
-    def do_busy(self, seconds: str) -> None:
-        if self.server.counts[self.path.split("/")[1]] == 1:
-            self.send(b"later", status=429, Retry_After=seconds)
-        else:
-            self.do_good()
 
     def do_html(self) -> None:
         self.send(b"<html>Please log in</html>", Content_Type="text/html")
@@ -211,7 +205,7 @@ def test_bad_address_is_one_clear_error_and_the_mirror_helps(
 
 
 @pytest.mark.parametrize("behaviour", ["stall", "silent", "trickle"])
-def test_silent_address_gets_one_more_try(behaviour: str, server: Server, tmp_path: Path) -> None:
+def test_silent_address_is_given_up(behaviour: str, server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"stalled|timed out"):
         download(remote(server, behaviour), tmp_path, policy=IMPATIENT)
     assert not (tmp_path / NAME).exists()
@@ -265,30 +259,15 @@ def test_server_that_cannot_continue(behaviour: str, server: Server, tmp_path: P
     assert_good(tmp_path)
 
 
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that the download would have waited between attempts."""
-    seconds: list[float] = []
-    monkeypatch.setattr("residuum.system.download.time.sleep", seconds.append)
-    return seconds
-
-
-def test_retry_after_is_honoured(server: Server, tmp_path: Path, pauses: list[float]) -> None:
-    download(remote(server, "busy-7"), tmp_path, policy=Policy(backoff=0.01, max_wait=10))
-    assert pauses == [7]
-    assert server.counts == {"busy-7": 2}
-    assert_good(tmp_path)
-
-
-def test_too_long_a_pause_is_not_waited_for(server: Server, tmp_path: Path, pauses: list[float]) -> None:
-    download(remote(server, "busy-3600", "good"), tmp_path, policy=QUICK)
-    assert pauses == []
-    assert server.counts == {"busy-3600": 1, "good": 1}
-
-
 def test_status_404_is_not_asked_twice_but_500_is(server: Server, tmp_path: Path) -> None:
-    download(remote(server, "status-404", "status-500", "good"), tmp_path, policy=QUICK)
-    assert server.counts == {"status-404": 1, "status-500": 3, "good": 1}
+    with pytest.raises(DownloadError, match="status 500"):
+        download(remote(server, "status-404", "status-500"), tmp_path, policy=QUICK)
+    assert server.counts == {"status-404": 1, "status-500": 3}
+
+
+def test_every_address_is_tried_before_one_is_tried_again(server: Server, tmp_path: Path) -> None:
+    download(remote(server, "status-500", "good"), tmp_path, policy=QUICK)
+    assert server.counts == {"status-500": 1, "good": 1}
 
 
 def test_plain_redirect_is_followed(server: Server, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from residuum.cli.output import json_text
+
 # Data sets are imported inside the commands: `residuum --help` must not wait for them.
 
 _home_option = click.option(
@@ -34,44 +36,9 @@ def _checked_names(context: click.Context, parameter: click.Parameter, value: An
 _names_argument = click.argument("names", metavar="[NAME]...", nargs=-1, callback=_checked_names)
 
 
-def _print_json(value: Any) -> None:
-    from residuum.system.json_text import to_json
-
-    click.echo(to_json(value), nl=False)
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes else "-"
-
-
 @click.group(name="data")
 def data() -> None:
-    """List, fetch, import and verify data sets. Nothing is downloaded unless you fetch it."""
-
-
-@data.command("list")
-@_json_option
-def list_command(as_json: bool) -> None:
-    """Say which data sets are known, how to get them, and under which licence."""
-    from residuum.paper.data import DATASETS
-
-    rows = [
-        {
-            "name": dataset.name,
-            "title": dataset.title,
-            "access": dataset.access,
-            "licence": dataset.licence,
-            "citation": dataset.citation,
-            "layouts": [source.layout for source in dataset.sources],
-        }
-        for dataset in DATASETS.values()
-    ]
-    if as_json:
-        _print_json(rows)
-        return
-    for row in rows:
-        click.echo(f"{row['name']:<16} {row['access']:<13} {row['title']}")
-        click.echo(f"{'':<16} licence: {row['licence']}")
+    """Show, fetch, import and verify data sets. Nothing is downloaded unless you fetch it."""
 
 
 @data.command("status")
@@ -80,22 +47,26 @@ def list_command(as_json: bool) -> None:
 @_subset_option
 @_json_option
 def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_json: bool) -> None:
-    """Say which data sets are in the data home (exit code 3 if a named one is not)."""
+    """Say which data sets there are and where, and how to get a named one that is missing (exit code 3)."""
     from residuum.paper.data import DATASETS, data_home
-    from residuum.paper.data.store import status
+    from residuum.paper.data.store import missing_text, status
 
     home = data_home(data)
     rows = [status(DATASETS[name], home, subset=subset) for name in names or DATASETS]
     if as_json:
-        _print_json({"home": str(home), "datasets": rows})
+        click.echo(json_text({"home": str(home), "datasets": rows}))
     else:
         click.echo(f"data home: {home}")
         for row in rows:
             state = "present" if row["present"] else "missing"
-            click.echo(f"{row['name']:<16} {state:<8} {_size(row['bytes']):>10}  {', '.join(row['kinds'])}")
+            size = f"{row['bytes'] / 1e6:.1f} MB" if row["bytes"] else "-"
+            click.echo(f"{row['name']:<16} {state:<8} {size:>10}  {row['title']}")
+            click.echo(f"{'':<16} access: {row['access']}; licence: {row['licence']}")
             for path in row["paths"]:
                 click.echo(f"{'':<16} {path}")
-    if names and not all(row["present"] for row in rows):
+    missing = [missing_text(DATASETS[row["name"]], home) for row in rows if not row["present"]]
+    if names and missing:
+        click.echo("\n".join(missing), err=True)
         click.get_current_context().exit(3)
 
 
@@ -104,10 +75,7 @@ def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
 @_home_option
 @click.option("--mirror", help="Address of a folder with the files, tried first.")
 @click.option("--force", is_flag=True, help="Download even if there is a copy.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-def fetch_command(
-    names: tuple[str, ...], data: Path | None, mirror: str | None, force: bool, quiet: bool
-) -> None:
+def fetch_command(names: tuple[str, ...], data: Path | None, mirror: str | None, force: bool) -> None:
     """Download data sets from their owners or mirrors, check them, and put them into the data home."""
     from residuum.paper.data import DATASETS, data_home
     from residuum.paper.data.intake import fetch
@@ -119,7 +87,7 @@ def fetch_command(
         )
     home = data_home(data)
     for name in names:
-        with progress_bars(of_bytes=True, shown=not quiet) as report:
+        with progress_bars(of_bytes=True) as report:
             samples = fetch(DATASETS[name], home, mirror=mirror, force=force, progress=report)
         click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, {samples.source}")
 
@@ -157,45 +125,16 @@ def verify_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
     reports: list[dict[str, Any]] = []
     for name in chosen:
         try:
-            reports.append({**verify(DATASETS[name], home, subset=subset), "ok": True})
+            reports += verify(DATASETS[name], home, subset=subset)
         except DataError as error:
             reports.append({"name": name, "ok": False, "error": str(error)})
     if as_json:
-        _print_json(reports)
+        click.echo(json_text(reports))
     else:
         for report in reports:
-            if not report["ok"]:
-                click.echo(f"{report['name']}: FAILED: {report['error']}")
-            for copy in report.get("copies", ()):
-                kind = copy["image_shape"] and "samples of " + "x".join(map(str, copy["image_shape"]))
-                hashes = f", checksums of {', '.join(copy['checksums'])}" if copy["checksums"] else ""
-                click.echo(
-                    f"{report['name']}: ok, {copy['samples']} {kind or 'photographs'}, "
-                    f"{copy['classes']} classes{hashes}, {copy['source']}"
-                )
+            result = (
+                "ok, {samples} samples, {classes} classes, {source}" if report["ok"] else "FAILED: {error}"
+            )
+            click.echo(f"{report['name']}: {result.format(**report)}")
     if not all(report["ok"] for report in reports):
         click.get_current_context().exit(3)
-
-
-@data.command("path")
-@click.argument("name", metavar="[NAME]", required=False, callback=_checked_names)
-@_home_option
-def path_command(name: str | None, data: Path | None) -> None:
-    """Print the data home, or where the copy of one data set is."""
-    from residuum.errors import DataNotFoundError
-    from residuum.paper.data import DATASETS, data_home
-    from residuum.paper.data.store import locate, missing_text
-
-    home = data_home(data)
-    if name is None:
-        click.echo(str(home))
-        return
-    dataset = DATASETS[name]
-    found = locate(dataset, home)
-    if found is None:
-        raise DataNotFoundError(missing_text(dataset, home))
-    if dataset.access == "bundled":
-        click.echo("bundled with scikit-learn")
-        return
-    for path in found.paths:
-        click.echo(str(path))

@@ -1,31 +1,28 @@
 """Downloads that end in a complete, checked file or in an error that says what was tried.
 
 A file is written to ``NAME.part`` and renamed when size and checksums are right. An interrupted transfer
-goes on where it stopped. Each address gets a few attempts; then the next one is tried.
+goes on where it stopped. All addresses are tried in turn, several times.
 """
 
 from __future__ import annotations
 
 import http.client
-import math
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlsplit
+from typing import Any
 
 from residuum.errors import DownloadError
 from residuum.system.files import file_digest
 from residuum.system.locks import locked
 from residuum.system.progress import Report
 
-_CHUNK = 2**16
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an error page from a file
+_MAX_BYTES = 4 * 2**30  # for files whose size is not known
+_MIN_RATE = 64  # bytes per second; a slower trickle counts as a stall
+_LATER = (408, 429, *range(500, 600))  # states of a server that may pass
 
 
 @dataclass(frozen=True)
@@ -49,31 +46,17 @@ class RemoteFile:
 class Policy:
     """How patient a download is."""
 
-    timeout: float = 15.0  # seconds without enough bytes; one more try, so 30 s at most per address
+    timeout: float = 15.0  # seconds without a byte
     attempts: int = 3  # per address
-    backoff: float = 1.0  # seconds before the second attempt, doubled each time
-    max_wait: float = 30.0  # a server that asks for a longer pause is left for the next address
-    max_bytes: int = 4 * 2**30  # for files whose size is not known
-    min_bytes_per_timeout: int = 1024  # a trickle below this counts as a stall
+    backoff: float = 1.0  # seconds before the second round of attempts, doubled each time
 
 
 class _Failure(Exception):
-    """One attempt failed.
+    """One attempt failed; with `final`, the same address would fail again."""
 
-    Without `again`, the next address is tried at once. With `restart`, what has arrived so far is of no use.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        *,
-        again: bool = True,
-        wait: float | None = None,
-        restart: bool = False,
-        stalled: bool = False,
-    ) -> None:
+    def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
-        self.again, self.wait, self.restart, self.stalled = again, wait, restart, stalled
+        self.final = final
 
 
 def check_file(path: Path, remote: RemoteFile) -> str | None:
@@ -86,9 +69,7 @@ def check_file(path: Path, remote: RemoteFile) -> str | None:
             got = file_digest(path, kind)
             if got != expected:
                 return f"{kind}: expected {expected}, got {got}"
-    magic = next(
-        (magic for suffix, magic in _MAGIC.items() if path.name.removesuffix(".part").endswith(suffix)), b""
-    )
+    magic = _MAGIC.get(Path(remote.name).suffix, b"")
     with path.open("rb") as stream:
         head = stream.read(len(magic))
     return None if head == magic else f"content: expected a file that begins with {magic!r}, got {head!r}"
@@ -106,7 +87,7 @@ def download(
     folder : Path
         Created when missing. Several processes may ask for the same file: one downloads, the others wait.
     policy : Policy, optional
-        Time limits and number of attempts.
+        Time limit and number of attempts.
     progress : callable, optional
         Called with file name, bytes so far, and total bytes or None.
 
@@ -120,14 +101,13 @@ def download(
     DownloadError
         With one line per address that was tried. An existing correct file is never harmed.
     """
-    policy = policy or Policy()
     target = folder / remote.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / f".{remote.name}.lock"):
             if target.exists() and check_file(target, remote) is None:
                 return target
-            return _from_any_address(remote, target, policy, progress)
+            return _from_any_address(remote, target, policy or Policy(), progress)
     except DownloadError:
         raise
     except OSError as error:
@@ -138,33 +118,24 @@ def download(
 
 def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress: Report | None) -> Path:
     part = target.with_name(target.name + ".part")
-    if not remote.has_checksum:
-        part.unlink(missing_ok=True)  # without a checksum, bytes of unknown origin cannot be continued
+    urls = list(remote.urls)
     failures: list[str] = []
-    for url in remote.urls:
-        for attempt in range(policy.attempts):
+    for attempt in range(policy.attempts):
+        if attempt and urls:
+            time.sleep(policy.backoff * 2 ** (attempt - 1))
+        for url in tuple(urls):
+            if not remote.has_checksum:
+                part.unlink(missing_ok=True)  # bytes of unknown origin cannot be continued
             try:
-                resumed = _transfer(url, part, remote, policy, progress)
-                problem = check_file(part, remote)
-                if problem is None:
-                    part.replace(target)
-                    return target
-                part.unlink()
-                failures.append(
-                    f"{url}: {problem} (damaged on the way, or an error page instead of the file)"
-                )
-                if not resumed:  # otherwise the earlier bytes may be to blame
-                    break
+                _transfer(url, part, remote, policy.timeout, progress)
+                part.replace(target)
+                return target
             except _Failure as failure:
                 failures.append(f"{url}: {failure}")
-                if failure.restart:
-                    part.unlink(missing_ok=True)
-                if not failure.again or (failure.stalled and attempt > 0):
-                    break
-                if attempt + 1 < policy.attempts:
-                    time.sleep(policy.backoff * 2**attempt if failure.wait is None else failure.wait)
-        if not remote.has_checksum:
-            part.unlink(missing_ok=True)
+                if failure.final:
+                    urls.remove(url)
+    if not remote.has_checksum:
+        part.unlink(missing_ok=True)
     lines = "\n".join(f"  {line}" for line in dict.fromkeys(failures)) or "  no address is known"
     raise DownloadError(
         f"Could not download {remote.name}. Tried:\n{lines}\n"
@@ -172,133 +143,65 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
     )
 
 
-def _transfer(url: str, part: Path, remote: RemoteFile, policy: Policy, progress: Report | None) -> bool:
-    """Write or complete `part`; True when it began with bytes of an earlier attempt."""
+def _transfer(url: str, part: Path, remote: RemoteFile, timeout: float, progress: Report | None) -> None:
+    """Write or complete `part`, and check it; a file that is wrong is removed."""
     have = part.stat().st_size if part.exists() else 0
-    limit = policy.max_bytes if remote.size is None else remote.size
-    if have >= limit:
-        if have == remote.size:
-            return True
-        part.unlink()
-        have = 0
-    with _open(url, have, policy) as response:
-        if have and response.status == 206 and not _continues(response, have):
-            raise _Failure("the server continued at a wrong position", wait=0.0, restart=True)
-        if response.status != 206:
-            have = 0
-        length = _content_length(response)
-        total = None if length is None else have + length
+    limit = _MAX_BYTES if remote.size is None else remote.size
+    resumed = 0 < have < limit
+    with _open(url, have if resumed else 0, timeout) as response:
+        if not (resumed and response.status == 206):
+            resumed, have = False, 0
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            part.unlink()
+            raise _Failure("the server continued at a wrong position")
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdecimal() else remote.size
         if total is not None and total > limit:
-            raise _Failure(f"size: expected at most {limit} bytes, the server announces {total}", again=False)
-        announced = remote.size if total is None else total
-        report = partial(_report, progress, remote.name, announced)
-        with part.open("ab" if have else "wb") as out:
-            got = _copy(response, out, have, limit, policy, report)
-    if announced is not None and got < announced:
-        raise _Failure(f"the connection closed after {got} of {announced} bytes")
-    return have > 0
+            raise _Failure(f"size: expected at most {limit} bytes, the server announces {total}", final=True)
+        began, start = time.monotonic(), have
+        with part.open("ab" if resumed else "wb") as out:
+            while chunk := _read(response, have):
+                have += len(chunk)
+                if have > limit:
+                    part.unlink()
+                    raise _Failure(f"size: expected at most {limit} bytes, the server sends more", final=True)
+                out.write(chunk)
+                if progress is not None:
+                    progress(remote.name, have, total)
+                seconds = time.monotonic() - began
+                if seconds > timeout and have - start < _MIN_RATE * seconds:
+                    raise _Failure(f"stalled: {have - start} bytes in {seconds:.0f} s")
+    if total is not None and have < total:
+        raise _Failure(f"the connection closed after {have} of {total} bytes")
+    problem = check_file(part, remote)
+    if problem:
+        part.unlink()
+        # Where the earlier bytes may be to blame, the same address may still give the right file.
+        raise _Failure(f"{problem} (damaged on the way, or an error page)", final=not resumed)
 
 
-def _report(progress: Report | None, name: str, total: int | None, done: int) -> None:
-    if progress is not None:
-        progress(name, done, total)
+def _read(response: Any, have: int) -> bytes:
+    try:
+        return bytes(response.read1(2**16))
+    except (OSError, http.client.HTTPException) as error:
+        reason = str(error) or type(error).__name__
+        raise _Failure(f"the connection broke after {have} bytes: {reason}") from error
 
 
-def _copy(
-    response: Any, out: IO[bytes], have: int, limit: int, policy: Policy, report: Callable[[int], None]
-) -> int:
-    """Append the body to `out`, which holds `have` bytes; returns the new number of bytes."""
-    window_start, window_bytes = time.monotonic(), 0
-    while True:
-        try:
-            chunk = response.read1(_CHUNK)
-        except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
-            stalled = isinstance(error, TimeoutError)
-            raise _Failure(f"the connection broke after {have} bytes: {reason}", stalled=stalled) from error
-        if not chunk:
-            return have
-        have += len(chunk)
-        if have > limit:
-            raise _Failure(
-                f"size: expected at most {limit} bytes, the server sends more", again=False, restart=True
-            )
-        out.write(chunk)
-        report(have)
-        window_bytes += len(chunk)
-        now = time.monotonic()
-        if now - window_start > policy.timeout:
-            if window_bytes < policy.min_bytes_per_timeout:
-                raise _Failure(f"stalled: {window_bytes} bytes in {policy.timeout:g} s", stalled=True)
-            window_start, window_bytes = now, 0
-
-
-def _open(url: str, start: int, policy: Policy) -> Any:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise _Failure("only http and https addresses are fetched", again=False)
+def _open(url: str, start: int, timeout: float) -> Any:
+    if not url.startswith(("http://", "https://")):
+        raise _Failure("only http and https addresses are fetched", final=True)
     # Servers that compress on the way would make sizes and positions meaningless.
     headers = {"User-Agent": "residuum", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
     try:
-        return _opener().open(urllib.request.Request(url, headers=headers), timeout=policy.timeout)
+        return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         with error:
-            raise _judged(error, start, policy) from error
+            if error.code == 416 and start:  # a partial file that cannot be continued is fetched again whole
+                return _open(url, 0, timeout)
+            raise _Failure(f"status {error.code}: {error.reason}", final=error.code not in _LATER) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        stalled = isinstance(reason, TimeoutError)
-        raise _Failure(f"no answer: {reason or type(error).__name__}", stalled=stalled) from error
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """An opener for http and https only: a redirect must not reach local files or ftp."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.UnknownHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPRedirectHandler,
-        urllib.request.HTTPErrorProcessor,
-    ):
-        opener.add_handler(handler())
-    return opener
-
-
-def _judged(error: urllib.error.HTTPError, start: int, policy: Policy) -> Exception:
-    if error.code in (301, 302, 303, 307, 308):
-        return _Failure(f"redirects in a loop or to a forbidden place (status {error.code})", again=False)
-    if error.code == 416 and start:
-        return _Failure("the server cannot continue the partial file", wait=0.0, restart=True)
-    if error.code in (429, 503):
-        wait = _retry_after(error.headers.get("Retry-After"))
-        if wait is not None and wait > policy.max_wait:
-            return _Failure(f"status {error.code}, asks to wait {wait:.0f} s", again=False)
-        return _Failure(f"status {error.code}", wait=wait)
-    if error.code >= 500 or error.code == 408:
-        return _Failure(f"status {error.code}")
-    return _Failure(f"status {error.code}", again=False)
-
-
-def _retry_after(value: str | None) -> float | None:
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _continues(response: Any, start: int) -> bool:
-    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-")
-
-
-def _content_length(response: Any) -> int | None:
-    value = response.headers.get("Content-Length", "")
-    return int(value) if value.isascii() and value.isdigit() else None
+        raise _Failure(f"no answer: {reason or type(error).__name__}") from error

@@ -13,24 +13,17 @@ from pathlib import Path
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock that the operating system releases even when the process is killed."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _lock(handle)
+        with path.open("a") as file:
+            _lock(file.fileno())
             # The previous holder may have removed the file while we waited; then our lock protects nothing.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-    try:
-        yield
-    finally:
-        if os.name != "nt":  # Windows cannot remove an open file
-            path.unlink(missing_ok=True)
-        os.close(handle)
+            if os.fstat(file.fileno()).st_nlink == 0:
+                continue
+            try:
+                yield
+            finally:
+                if os.name != "nt":  # Windows cannot remove an open file
+                    path.unlink(missing_ok=True)
+            return
 
 
 def _lock(handle: int) -> None:

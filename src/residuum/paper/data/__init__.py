@@ -1,18 +1,20 @@
 """Data sets: `load_dataset` reads a copy on this machine; nothing is downloaded unless asked for.
 
-To add a data set: one file that declares a `DataSet`, and one line in `DATASETS`.
+To add a data set: one file that declares a `DataSet`, and its mention in `_ALL`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
+
+import numpy as np
 
 from residuum.errors import UsageError
 from residuum.paper.data.aircraft import AIRCRAFT
 from residuum.paper.data.ar import AR
-from residuum.paper.data.base import DataSet, Source
+from residuum.paper.data.base import DataSet
 from residuum.paper.data.caltech256 import CALTECH256
 from residuum.paper.data.cars import CARS
 from residuum.paper.data.cub200 import CUB200
@@ -20,7 +22,8 @@ from residuum.paper.data.digits import DIGITS
 from residuum.paper.data.extended_yale_b import EXTENDED_YALE_B
 from residuum.paper.data.flowers102 import FLOWERS102
 from residuum.paper.data.mnist import MNIST
-from residuum.paper.data.samples import Counts, ImageSamples, Samples, Shape
+from residuum.paper.data.pixels import box_resize
+from residuum.paper.data.samples import Counts, ImageSamples, Samples
 from residuum.paper.data.stanford40 import STANFORD40
 from residuum.paper.data.store import load
 from residuum.paper.data.usps import USPS
@@ -29,35 +32,23 @@ from residuum.system.folders import data_home
 __all__ = [
     "DATASETS",
     "Counts",
-    "DataSet",
     "ImageSamples",
     "Samples",
-    "Source",
     "data_home",
-    "get_dataset",
     "load_dataset",
     "load_images",
 ]
 
-DATASETS: dict[str, DataSet] = {
-    "digits": DIGITS,
-    "usps": USPS,
-    "mnist": MNIST,
-    "extended_yale_b": EXTENDED_YALE_B,
-    "ar": AR,
-    "stanford40": STANFORD40,
-    "caltech256": CALTECH256,
-    "cub200": CUB200,
-    "flowers102": FLOWERS102,
-    "aircraft": AIRCRAFT,
-    "cars": CARS,
-}
+_ALL = (DIGITS, USPS, MNIST, EXTENDED_YALE_B, AR, STANFORD40, CALTECH256, CUB200, FLOWERS102, AIRCRAFT, CARS)
+DATASETS: dict[str, DataSet] = {dataset.name: dataset for dataset in _ALL}
 
 
-def get_dataset(name: str) -> DataSet:
-    """Declaration of a data set by its name."""
+def _declared(name: str, *, photographs: bool) -> DataSet:
     if name not in DATASETS:
         raise UsageError(f"The data set must be one of {', '.join(DATASETS)}. Got {name!r} instead.")
+    if DATASETS[name].photographs != photographs:
+        loader = "load_dataset" if photographs else "load_images"
+        raise UsageError(f"The data set '{name}' is loaded with {loader}({name!r}).")
     return DATASETS[name]
 
 
@@ -97,34 +88,20 @@ def load_dataset(
     >>> digits.images.shape, digits.n_classes
     ((1797, 8, 8), 10)
     """
-    dataset = get_dataset(name)
-    if dataset.photographs:
-        raise UsageError(
-            f"The data set '{name}' is a set of photographs. Load it with load_images({name!r})."
-        )
-    size = _checked_size(dataset, image_shape)
-    samples = cast(Samples, load(dataset, _home(data_home), size))
-    return samples if size is None else samples.of_size(size, original=dataset.sizes[-1])
-
-
-def _checked_size(dataset: DataSet, image_shape: tuple[int, int] | None) -> Shape | None:
-    """The size of the images to load; None where there is only one."""
-    if image_shape is None:
-        return dataset.sizes[0] if dataset.sizes else None
-    if len(image_shape) != 2 or not all(isinstance(side, int) and side > 0 for side in image_shape):
-        raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be (height, width). "
-            f"Got {image_shape!r} instead."
-        )
-    if dataset.sizes:
-        return (image_shape[0], image_shape[1])
-    only = dataset.counts.image_shape
-    if tuple(image_shape) != only:
-        raise UsageError(
-            f"The 'image_shape' parameter of load_dataset must be None or {only} for '{dataset.name}', "
-            f"which comes in one size. Got {image_shape!r} instead."
-        )
-    return None
+    dataset = _declared(name, photographs=False)
+    shape = dataset.default_shape
+    if image_shape is not None:
+        if shape is None or len(image_shape) != 2 or min(image_shape) < 1:
+            raise UsageError(
+                f"The 'image_shape' parameter of load_dataset must be (height, width) for 'extended_yale_b' "
+                f"and None for data sets of one size. Got {image_shape!r} for '{name}' instead."
+            )
+        shape = image_shape
+    samples = cast(Samples, load(dataset, _home(data_home), shape))
+    if shape is None or samples.image_shape == shape:
+        return samples
+    # One image at a time: all of them as float64 would take a gigabyte.
+    return replace(samples, images=np.stack([box_resize(image, shape) for image in samples.images]))
 
 
 def load_images(
@@ -132,7 +109,6 @@ def load_images(
     *,
     data_home: str | os.PathLike[str] | None = None,
     subset: bool = False,
-    train_parts: Sequence[str] | None = None,
 ) -> ImageSamples:
     """Load a data set of photographs from a copy on this machine: paths, labels and the official split.
 
@@ -145,9 +121,6 @@ def load_images(
     subset : bool, default=False
         Accept a part of the data set: images that are listed but missing are dropped, and counts are not
         compared with those of the whole.
-    train_parts : sequence of {"train", "val", "test"}, optional
-        Which of the owner's parts train; all others test. Default: "train" and, for "flowers102" and
-        "aircraft", also "val".
 
     Returns
     -------
@@ -168,11 +141,8 @@ def load_images(
     >>> len(birds.train_paths), len(birds.test_paths) # doctest: +SKIP
     (5994, 5794)
     """
-    dataset = get_dataset(name)
-    if not dataset.photographs:
-        raise UsageError(f"The data set '{name}' is not a set of photographs. Use load_dataset({name!r}).")
-    samples = cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
-    return samples if train_parts is None else samples.with_train_parts(train_parts)
+    dataset = _declared(name, photographs=True)
+    return cast(ImageSamples, load(dataset, _home(data_home), subset=subset))
 
 
 _home = data_home

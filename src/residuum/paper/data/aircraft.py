@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, owners_folder, remote
 from residuum.paper.data.readers import read_lines
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
@@ -19,12 +19,12 @@ _NOTE = "The lowest 20 rows of every image are a banner with its photographer's 
 
 def _read(root: Path) -> ImageSamples:
     folder = root / "data"
-    variants = read_lines(folder / "variants.txt", max_rows=1000)
+    variants = read_lines(folder / "variants.txt")
     numbers = {variant: label for label, variant in enumerate(variants, 1)}
     rows: list[tuple[str, int, str]] = []
     for part in ("train", "val", "test"):
         path = folder / f"images_variant_{part}.txt"
-        for line in read_lines(path, max_rows=10_000):
+        for line in read_lines(path):
             image, _, variant = line.partition(" ")
             if variant not in numbers:
                 raise DataFormatError(
@@ -45,13 +45,12 @@ AIRCRAFT = DataSet(
     photographs=True,
     counts=Counts(n_classes=100, parts={"train": (3334,), "val": (3333,), "test": (3333,)}),
     sources=(
-        Source(
-            kind="owner's folder",
+        owners_folder(
+            _NAME,
+            "data/images_variant_train.txt",
             layout="the folder fgvc-aircraft-2013b with data/images, data/variants.txt and "
             "data/images_variant_train.txt, ..._val.txt, ..._test.txt",
-            names=((_NAME,),),
             read=_read,
-            find=folder_holding(_NAME, "data/images_variant_train.txt"),
         ),
     ),
     files=(

@@ -19,15 +19,13 @@ from residuum.errors import DataFormatError
 from residuum.paper.data.base import DataSet, Source, prepared_split
 from residuum.paper.data.pixels import box_resize, grey_images
 from residuum.paper.data.readers import read_mat, read_picture, whole
-from residuum.paper.data.samples import Counts, Samples, split_samples
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 Array = npt.NDArray[Any]
 
 SHAPE = (60, 43)
-RAW_SHAPE = (576, 768)
-RAW_CROP = (400, 287)  # centred; the proportions of 60x43
 _SESSIONS = (range(1, 8), range(14, 21))
-_IMAGE = re.compile(r"([mw])-(\d{3})-(\d{1,2})\.(bmp|raw|jpe?g|png|pgm|ppm|tiff?)", re.IGNORECASE)
+_IMAGE = re.compile(r"([mw])-(\d{3})-(\d{1,2})\.(bmp|jpe?g|png|pgm|ppm|tiff?)", re.IGNORECASE)
 
 
 def _read_mat(path: Path) -> Samples:
@@ -43,7 +41,7 @@ def _read_mat(path: Path) -> Samples:
         if not 1 <= labels.min() <= labels.max() <= 100:
             raise DataFormatError(f"{path}: expected labels 1 to 100, got {labels.min()} to {labels.max()}.")
         parts.append((grey_images(path, columns, SHAPE), labels))
-    return split_samples(path, *parts)
+    return array_samples(path, *parts)
 
 
 def _images_in(folder: Path) -> dict[tuple[str, int], dict[int, Path]]:
@@ -83,55 +81,26 @@ def _chosen(folder: Path) -> list[dict[int, Path]]:
 
 
 def _read_folder(folder: Path) -> Samples:
+    parts = []
     people = _chosen(folder)
-    parts, unaligned = [], False
     for numbers in _SESSIONS:
-        images, labels = [], []
-        for label, files in enumerate(people, start=1):
-            for number in numbers:
-                if number in files:
-                    image = _grey(files[number])
-                    unaligned |= image.shape == RAW_SHAPE
-                    images.append(_to_shape(files[number], image))
-                    labels.append(label)
-        parts.append((np.stack(images), np.array(labels, dtype=np.int64)))
-    note = "Originals of 768x576 are cut at the centre, not aligned by the eyes: accuracy will be lower."
-    return split_samples(folder, *parts, notes=(note,) if unaligned else ())
+        files = [(label, files[n]) for label, files in enumerate(people, 1) for n in numbers if n in files]
+        images = np.stack([_read_face(path) for _, path in files])
+        parts.append((images, np.array([label for label, _ in files])))
+    return array_samples(folder, *parts)
 
 
-def _to_shape(path: Path, image: Array) -> npt.NDArray[np.uint8]:
+def _read_face(path: Path) -> npt.NDArray[np.uint8]:
+    image = read_picture(path, str(path))
+    if image.ndim == 3:
+        image = np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
     height, width = image.shape
-    if (height, width) == RAW_SHAPE:
-        top, left = (height - RAW_CROP[0]) // 2, (width - RAW_CROP[1]) // 2
-        image = image[top : top + RAW_CROP[0], left : left + RAW_CROP[1]]
-    elif height < SHAPE[0] or width < SHAPE[1] or not 1.25 < height / width < 1.55:
+    if height < SHAPE[0] or width < SHAPE[1] or not 1.25 < height / width < 1.55:
         raise DataFormatError(
-            f"{path}: expected 768x576 originals or upright face crops of about 60:43 (such as 165x120), at "
-            f"least 60x43 pixels; got {height} rows and {width} columns."
+            f"{path}: expected an upright face crop of about 60:43 (such as 165x120), at least 60x43 pixels; "
+            f"got {height} rows and {width} columns."
         )
     return box_resize(image, SHAPE)
-
-
-def _grey(path: Path) -> npt.NDArray[np.uint8]:
-    pixels = _read_raw(path) if path.suffix.lower() == ".raw" else read_picture(path, str(path))
-    if pixels.ndim == 2:
-        return pixels
-    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
-
-
-def _read_raw(path: Path) -> Array:
-    """24-bit pixels (576, 768, 3) without any header."""
-    expected = RAW_SHAPE[0] * RAW_SHAPE[1] * 3
-    if path.stat().st_size != expected:
-        raise DataFormatError(
-            f"{path}: expected {expected} bytes (768x576, 24 bit), got {path.stat().st_size}."
-        )
-    flat = np.fromfile(path, dtype=np.uint8)
-    steps = flat[: len(flat) // 3].astype(np.int16)
-    # Copies exist pixel by pixel and plane by plane. In the first, equal colours stand 3 bytes apart.
-    if np.abs(steps[3:] - steps[:-3]).mean() <= np.abs(steps[1:] - steps[:-1]).mean():
-        return flat.reshape(*RAW_SHAPE, 3)
-    return flat.reshape(3, *RAW_SHAPE).transpose(1, 2, 0)
 
 
 AR = DataSet(
@@ -145,16 +114,16 @@ AR = DataSet(
         prepared_split("ar"),
         Source(
             kind="MATLAB",
-            layout="AR_DAT.mat (also named AR_database_60_43.mat) with NewTrain_DAT 2580x700, NewTest_DAT "
+            layout="AR_DAT.mat with NewTrain_DAT 2580x700, NewTest_DAT "
             "2580x699 (60x43 images, one per column), trainlabels, testlabels (1 to 100)",
-            names=(("AR_DAT.mat", "AR_database_60_43.mat"),),
+            names=("AR_DAT.mat",),
             read=_read_mat,
         ),
         Source(
             kind="image folder",
-            layout="the owner's images named like M-001-01.bmp and W-050-20.bmp (bmp, raw, jpg, png or pgm), "
-            "in one folder or its sub-folders",
-            names=(("AR",),),
+            layout="the owner's images named like M-001-01.bmp and W-050-20.bmp (bmp, jpg, png or pgm), "
+            "cropped to the face (such as 165x120 pixels), in one folder or its sub-folders",
+            names=("AR",),
             read=_read_folder,
             find=_find_folder,
         ),

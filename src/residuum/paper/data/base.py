@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from residuum.errors import DataError
 from residuum.paper.data.readers import read_npz
-from residuum.paper.data.samples import Counts, LabelledSamples, Samples, Shape, split_samples
+from residuum.paper.data.samples import Counts, LabelledSamples, Samples, Shape, array_samples
 from residuum.system.download import RemoteFile
 
 
@@ -21,55 +20,44 @@ from residuum.system.download import RemoteFile
 class Source:
     """One kind of copy: which files or folders make it up, and how they are read.
 
-    `names` holds one tuple per required entry, with the accepted spellings, preferred first; a name that ends
-    in a slash is a folder, and ``{size}`` stands for the size of the images.
+    `names` holds the name of each entry; one that ends in a slash is a folder, and a compressed file may also
+    be there unpacked.
     `find` replaces the search by name where the entry is a folder recognised by its content.
     `read` takes the paths of the entries.
     """
 
     kind: str
     layout: str
-    names: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
     read: Callable[..., LabelledSamples]
     find: Callable[[Path], Path | None] | None = None
+    image_shape: Shape | None = None  # where a data set comes in several sizes: the only one of this kind
     only_subset: bool = False  # looked for only when a part of the data set is asked for
 
-    def spellings(self, size: Shape | None) -> tuple[tuple[str, ...], ...]:
-        """`names` with the size of the images filled in."""
-        text = "" if size is None else f"{size[0]}x{size[1]}"
-        return tuple(tuple(name.format(size=text) for name in options) for options in self.names)
-
-    def search(self, folder: Path, size: Shape | None = None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-        """Entries present in `folder`, and the preferred names of those that are missing."""
-        names = self.spellings(size)
-        try:
-            if self.find is not None:
-                found = [self.find(folder)]
-            else:
-                found = [
-                    next((folder / name for name in options if _is_there(folder, name)), None)
-                    for options in names
-                ]
-        except PermissionError as error:
-            raise DataError(
-                f"Cannot look into {folder}: {error.strerror}. Choose another data home."
-            ) from error
+    def search(self, folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+        """Entries present in `folder`, and the names of those that are missing."""
+        found = [self.find(folder)] if self.find else [_entry(folder, name) for name in self.names]
         present = tuple(path for path in found if path is not None)
-        return present, tuple(options[0] for options, path in zip(names, found) if path is None)
+        return present, tuple(name for name, path in zip(self.names, found) if path is None)
 
 
-def _is_there(folder: Path, name: str) -> bool:
-    return (folder / name).is_dir() if name.endswith("/") else (folder / name).is_file()
+def _entry(folder: Path, name: str) -> Path | None:
+    if name.endswith("/"):
+        return folder / name if (folder / name).is_dir() else None
+    unpacked = name.removesuffix(".gz").removesuffix(".bz2")
+    return next((path for path in (folder / name, folder / unpacked) if path.is_file()), None)
 
 
-def folder_holding(name: str, *marks: str) -> Callable[[Path], Path | None]:
-    """Find a folder called `name` (a glob pattern), or the folder searched itself, that holds all `marks`."""
+def owners_folder(
+    name: str, *marks: str, read: Callable[[Path], LabelledSamples], layout: str, **rest: Any
+) -> Source:
+    """A folder called `name` (a glob pattern), or the folder searched itself, that holds all `marks`."""
 
     def find(folder: Path) -> Path | None:
         candidates = [*sorted(folder.glob(name)), *sorted(folder.glob(f"{name}/{name}")), folder]
         return next((path for path in candidates if all((path / mark).exists() for mark in marks)), None)
 
-    return find
+    return Source(**{"kind": "owner's folder", **rest}, layout=layout, names=(name,), read=read, find=find)
 
 
 def remote(name: str, *folders: str, **values: Any) -> RemoteFile:
@@ -83,14 +71,10 @@ def prepared_split(name: str) -> Source:
     def read(path: Path) -> Samples:
         arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
         train, test = ((arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in ("train", "test"))
-        return split_samples(path, train, test)
+        return array_samples(path, train, test)
 
-    return Source(
-        kind="prepared",
-        layout=f"{name}.npz with the arrays x_train, y_train, x_test, y_test (images n x height x width)",
-        names=((f"{name}.npz",),),
-        read=read,
-    )
+    layout = f"{name}.npz with the arrays x_train, y_train, x_test, y_test (images n x height x width)"
+    return Source(kind="prepared", layout=layout, names=(f"{name}.npz",), read=read)
 
 
 @dataclass(frozen=True)
@@ -105,7 +89,6 @@ class DataSet:
     counts: Counts
     sources: tuple[Source, ...]
     files: tuple[RemoteFile, ...] = ()
-    fallbacks: tuple[tuple[RemoteFile, ...], ...] = ()  # whole replacements for `files`, tried in order
     how_to_get: str = ""
     photographs: bool = False  # loaded as paths of image files, not as pixels
-    sizes: tuple[Shape, ...] = ()  # where copies come in several sizes: the default first, the owner's last
+    default_shape: Shape | None = None  # where images come in several sizes, or are shrunk on loading

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, owners_folder, remote
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _NAME = "256_ObjectCategories"
@@ -47,12 +47,8 @@ CALTECH256 = DataSet(
     photographs=True,
     counts=Counts(n_classes=256, n_samples=(29_780, 29_781)),
     sources=(
-        Source(
-            kind="owner's folder",
-            layout="the folder 256_ObjectCategories with 001.ak47 ... 257.clutter",
-            names=((_NAME,),),
-            read=_read,
-            find=folder_holding(_NAME, "001.ak47"),
+        owners_folder(
+            _NAME, "001.ak47", layout=f"the folder {_NAME} with 001.ak47 ... 257.clutter", read=_read
         ),
     ),
     files=(

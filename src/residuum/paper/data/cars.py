@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.paper.data.base import DataSet, Source, remote
-from residuum.paper.data.readers import read_cell, read_struct
+from residuum.paper.data.readers import read_objects
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _OWNER = "https://ai.stanford.edu/~jkrause/"
@@ -20,19 +20,15 @@ _PLACES = {
 
 
 def _read(train: Path, test: Path, devkit: Path, test_annotations: Path) -> ImageSamples:
-    names = dict(enumerate(read_cell(devkit / "cars_meta.mat", "class_names"), 1))
+    (names,) = read_objects(devkit / "cars_meta.mat", "class_names")
     rows: list[tuple[str, int, str]] = []
     for part, folder, path in (
         ("train", train, devkit / "cars_train_annos.mat"),
         ("test", test, test_annotations),
     ):
-        annotations = read_struct(path, "annotations", ("fname", "class"))
-        inside = folder.relative_to(train.parent).as_posix()
-        rows += [
-            (f"{inside}/{file}", int(label), part)
-            for file, label in zip(annotations["fname"], annotations["class"])
-        ]
-    return image_samples(train.parent, rows, names)
+        files, labels = read_objects(path, "annotations", "fname", "class")
+        rows += [(f"{folder.name}/{file}", int(label), part) for file, label in zip(files, labels)]
+    return image_samples(train.parent, rows, dict(enumerate(names, 1)))
 
 
 CARS = DataSet(
@@ -49,16 +45,7 @@ CARS = DataSet(
             kind="owner's files",
             layout="the folders cars_train (00001.jpg ...), cars_test and devkit (cars_train_annos.mat, "
             "cars_meta.mat), and cars_test_annos_withlabels.mat",
-            names=(
-                ("cars_train/",),
-                ("cars_test/",),
-                ("devkit/", "car_devkit/devkit/", "car_devkit/"),
-                (
-                    "cars_test_annos_withlabels.mat",
-                    "devkit/cars_test_annos_withlabels.mat",
-                    "cars_test_annos_withlabels (1).mat",
-                ),
-            ),
+            names=("cars_train/", "cars_test/", "devkit/", "cars_test_annos_withlabels.mat"),
             read=_read,
         ),
     ),

@@ -9,18 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, owners_folder, remote
 from residuum.paper.data.readers import read_lines
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _NAME = "CUB_200_2011"
 _LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
+_MARKS = ("images", *_LISTS)
 
 
 def _numbered(path: Path) -> dict[int, str]:
     """Lines ``number value`` as a dict."""
     table: dict[int, str] = {}
-    for line in read_lines(path, max_rows=20_000):
+    for line in read_lines(path):
         number, _, value = line.partition(" ")
         if not number.isdecimal() or not value or int(number) in table:
             raise DataFormatError(f"{path}: expected lines 'number value', each number once; got {line!r}.")
@@ -52,21 +53,14 @@ CUB200 = DataSet(
     photographs=True,
     counts=Counts(n_classes=200, parts={"train": (5994,), "test": (5794,)}),
     sources=(
-        Source(
-            kind="owner's folder",
-            layout="the folder CUB_200_2011 with images/, images.txt, image_class_labels.txt, "
-            "train_test_split.txt and classes.txt",
-            names=((_NAME,),),
+        owners_folder(_NAME, *_MARKS, layout=f"the folder {_NAME} with {', '.join(_MARKS)}", read=_read),
+        owners_folder(
+            f"{_NAME}*",
+            *_MARKS,
+            layout="the same with fewer images",
             read=_read,
-            find=folder_holding(_NAME, "images", *_LISTS),
-        ),
-        Source(
-            kind="subset",
-            layout="a folder CUB_200_2011... of the same layout",
-            names=((_NAME,),),
-            read=_read,
-            find=folder_holding(f"{_NAME}*", "images", *_LISTS),
             only_subset=True,
+            kind="subset",
         ),
     ),
     files=(

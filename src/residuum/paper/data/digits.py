@@ -14,7 +14,7 @@ def _read(folder: Path) -> Samples:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return array_samples(folder, bunch.images.astype(np.uint8), bunch.target)
+    return array_samples(folder, (bunch.images.astype(np.uint8), bunch.target))
 
 
 DIGITS = DataSet(
@@ -28,9 +28,9 @@ DIGITS = DataSet(
         Source(
             kind="bundled",
             layout="nothing to do: scikit-learn brings it",
-            names=(("scikit-learn",),),
+            names=("scikit-learn",),
             read=_read,
-            find=lambda folder: folder,
+            find=lambda folder: Path("scikit-learn"),
         ),
     ),
 )

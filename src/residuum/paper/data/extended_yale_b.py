@@ -8,94 +8,71 @@ shrunk by area averaging to 54x48 (the paper's text) unless another `image_shape
 from __future__ import annotations
 
 import re
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError
-from residuum.paper.data.base import DataSet, Source, folder_holding, remote
+from residuum.paper.data.base import DataSet, Source, owners_folder, remote
 from residuum.paper.data.pixels import grey_images
-from residuum.paper.data.readers import mat_shapes, read_mat, read_npz, read_picture, whole
+from residuum.paper.data.readers import read_mat, read_npz, read_picture
 from residuum.paper.data.samples import Counts, Samples, array_samples
-from residuum.system.archives import check_zip
-from residuum.system.npy import naming_damage
-
-Array = npt.NDArray[Any]
 
 ORIGINAL = (192, 168)
 _SUBJECTS = np.array([number for number in range(1, 40) if number != 14])
 _IMAGE = re.compile(r"yaleB(\d\d)_P\d\dA[+-]\d{3}E[+-]\d\d\.pgm(\.bad)?")
 _MAX_FILE = 2**20
-_SIDES = {1024: (32, 32), 2016: (48, 42), 2592: (54, 48), 32256: ORIGINAL}
+_MATLAB = (48, 42)
 
 
-def _folder_members(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in folder.glob("yaleB[0-9][0-9]/*.pgm*"):
-        if _IMAGE.fullmatch(path.name):
-            if path.stat().st_size > _MAX_FILE:
-                raise DataFormatError(f"{path}: larger than {_MAX_FILE} bytes, not an image of this set.")
-            yield path.name, path.read_bytes()
+def _read_image(path: Path) -> npt.NDArray[np.uint8]:
+    if path.stat().st_size > _MAX_FILE:
+        raise DataFormatError(f"{path}: larger than {_MAX_FILE} bytes, not an image of this set.")
+    # Damaged on acquisition, says the owner of bad images: what is left is kept, the rest is black.
+    padding = bytes(ORIGINAL[0] * ORIGINAL[1]) if path.suffix == ".bad" else b""
+    image = read_picture(path.read_bytes() + padding, str(path))
+    if image.shape != ORIGINAL:
+        raise DataFormatError(f"{path}: expected 192x168 pixels, got {image.shape}.")
+    return image
 
 
-def _zip_members(archive: Path) -> Iterator[tuple[str, bytes]]:
-    members = check_zip(archive)
-    with zipfile.ZipFile(archive) as source:
-        for info in members:
-            name = info.filename.rsplit("/", 1)[-1]
-            if _IMAGE.fullmatch(name):
-                if info.file_size > _MAX_FILE:
-                    raise DataFormatError(f"{archive}, {info.filename}: larger than {_MAX_FILE} bytes.")
-                yield name, source.read(info)
-
-
-def _read_originals(path: Path) -> Samples:
-    images: dict[str, Array] = {}
-    with naming_damage(path, "a copy of CroppedYale"):
-        for name, content in _folder_members(path) if path.is_dir() else _zip_members(path):
-            if name.endswith(".bad"):
-                # Damaged on acquisition, says the owner: what is left is kept, the rest is black.
-                content += bytes(ORIGINAL[0] * ORIGINAL[1])
-            image = read_picture(content, f"{path}, {name}")
-            if image.shape != ORIGINAL:
-                raise DataFormatError(f"{path}, {name}: expected 192x168 pixels, got {image.shape}.")
-            images[name] = image
-    if not images:
-        raise DataFormatError(f"{path}: holds no image named like yaleB01/yaleB01_P00A+000E+00.pgm.")
-    names = sorted(images, key=lambda name: (name[:7], name))
-    labels = np.array([int(name[5:7]) for name in names], dtype=np.int64)
-    bad = np.array([name.endswith(".bad") for name in names])
+def _read_folder(folder: Path) -> Samples:
+    paths = sorted(path for path in folder.glob("yaleB[0-9][0-9]/*") if _IMAGE.fullmatch(path.name))
+    if not paths:
+        raise DataFormatError(f"{folder}: holds no image named like yaleB01/yaleB01_P00A+000E+00.pgm.")
+    names = np.array([path.name for path in paths])
+    labels = np.array([int(name[5:7]) for name in names])
+    bad = np.char.endswith(names, ".bad")
     notes = () if bad.any() else ("This copy lacks the 18 images marked bad: 2,414 instead of 2,432.",)
-    extra = {"names": np.array(names), "bad": bad}
-    return array_samples(path, np.stack([images[name] for name in names]), labels, extra=extra, notes=notes)
+    images = np.stack([_read_image(path) for path in paths])
+    return array_samples(folder, (images, labels), extra={"names": names, "bad": bad}, notes=notes)
 
 
 def _read_prepared(path: Path) -> Samples:
     arrays = read_npz(path, ("images", "labels"), optional=("names", "bad"))
-    return array_samples(path, arrays.pop("images"), arrays.pop("labels"), extra=arrays)
+    return array_samples(path, (arrays.pop("images"), arrays.pop("labels")), extra=arrays)
 
 
 def _read_mat(path: Path) -> Samples:
-    """Y (pixels x 64 x 38) of YaleBCrop025.mat, or fea (samples x pixels) with gnd; image(:) each."""
-    if "Y" in mat_shapes(path):
-        array = read_mat(path, ("Y",))["Y"]
-        if array.ndim != 3 or array.shape[1:] != (64, 38):
-            raise DataFormatError(f"{path}: expected Y of pixels x 64 x 38, got {array.shape}.")
-        columns = array.transpose(0, 2, 1).reshape(len(array), -1)  # (pixels, 38 x 64), a person at a time
-        number = np.repeat(np.arange(38), 64)
-    else:
-        arrays = read_mat(path, ("fea", "gnd"))
-        columns, number = arrays["fea"].T, whole(path, arrays["gnd"].ravel()) - 1
-        if columns.ndim != 2 or len(number) != columns.shape[1] or not 0 <= number.min() <= number.max() < 38:
-            raise DataFormatError(f"{path}: expected one label 1 to 38 in gnd per row of fea.")
-    if len(columns) not in _SIDES:
-        raise DataFormatError(f"{path}: {len(columns)} pixels per image; expected one of {sorted(_SIDES)}.")
-    images = grey_images(path, columns, _SIDES[len(columns)])
+    array = read_mat(path, ("Y",))["Y"]
+    if array.shape != (_MATLAB[0] * _MATLAB[1], 64, 38):
+        raise DataFormatError(f"{path}: expected Y of 2016 x 64 x 38, got {array.shape}.")
+    columns = array.transpose(0, 2, 1).reshape(len(array), -1)  # (pixels, 38 x 64), a person at a time
     note = "A MATLAB copy does not say which images are marked bad."
-    return array_samples(path, images, _SUBJECTS[number], notes=(note,))
+    images = grey_images(path, columns, _MATLAB)
+    return array_samples(path, (images, np.repeat(_SUBJECTS, 64)), notes=(note,))
+
+
+def _prepared(height: int, width: int) -> Source:
+    name = f"extended_yale_b_{height}x{width}.npz"
+    return Source(
+        kind="prepared",
+        layout=f"{name} with the arrays images, labels, names, bad",
+        names=(name,),
+        read=_read_prepared,
+        image_shape=(height, width),
+    )
 
 
 EXTENDED_YALE_B = DataSet(
@@ -106,32 +83,22 @@ EXTENDED_YALE_B = DataSet(
     citation="A. Georghiades, P. Belhumeur, D. Kriegman. From few to many. IEEE TPAMI, 2001; "
     "K. C. Lee, J. Ho, D. Kriegman. Acquiring linear subspaces for face recognition. IEEE TPAMI, 2005.",
     counts=Counts(n_classes=38, n_samples=(2432, 2414)),
-    sizes=((54, 48), (48, 42), (32, 32), ORIGINAL),
+    default_shape=(54, 48),
     sources=(
-        Source(
-            kind="prepared",
-            layout="extended_yale_b_{size}.npz with the arrays images, labels, names, bad",
-            names=(("extended_yale_b_{size}.npz",),),
-            read=_read_prepared,
-        ),
-        Source(
-            kind="CroppedYale folder",
+        _prepared(54, 48),
+        _prepared(48, 42),
+        owners_folder(
+            "CroppedYale",
+            "yaleB01",
             layout="the folder CroppedYale with yaleB01 ... yaleB39 and their *.pgm and *.pgm.bad files",
-            names=(("CroppedYale",),),
-            read=_read_originals,
-            find=folder_holding("CroppedYale", "yaleB01"),
-        ),
-        Source(
-            kind="CroppedYale archive",
-            layout="CroppedYale.zip as the owner distributes it",
-            names=(("CroppedYale.zip",),),
-            read=_read_originals,
+            read=_read_folder,
         ),
         Source(
             kind="MATLAB",
-            layout="YaleBCrop025.mat with Y (2016 x 64 x 38), or YaleB.mat with fea and gnd",
-            names=(("YaleBCrop025.mat", "YaleB.mat", "YaleB_32x32.mat", "extended_yale_b.mat"),),
+            layout="YaleBCrop025.mat with Y (2016 x 64 x 38), only for image_shape=(48, 42)",
+            names=("YaleBCrop025.mat",),
             read=_read_mat,
+            image_shape=_MATLAB,
         ),
     ),
     files=(

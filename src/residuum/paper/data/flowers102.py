@@ -3,7 +3,8 @@
 The owner's parts are trnid (1,020 images, 10 per class), valid (1,020, 10 per class) and tstid (6,149), named
 "train", "val" and "test" here. By default **train and val train together**, 2,040 images, and test tests: the
 paper does not say which parts it used, and this is the usual way where parameters are chosen by
-cross-validation. With ``train_parts=("train",)`` 1,020 images train, and val counts as test.
+cross-validation. With ``dataclasses.replace(flowers, train_parts=("train",))`` 1,020 images train, and val
+counts as test.
 """
 
 from __future__ import annotations
@@ -48,11 +49,7 @@ FLOWERS102 = DataSet(
         Source(
             kind="owner's files",
             layout="the folder jpg with image_00001.jpg ... image_08189.jpg, imagelabels.mat and setid.mat",
-            names=(
-                ("jpg/", "102flowers/jpg/", "102flowers/"),
-                ("imagelabels.mat",),
-                ("setid.mat",),
-            ),
+            names=("jpg/", "imagelabels.mat", "setid.mat"),
             read=_read,
         ),
     ),

@@ -4,45 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from residuum.paper.data.base import DataSet, Source, prepared_split, remote
-from residuum.paper.data.readers import read_arff, read_idx
-from residuum.paper.data.samples import Counts, Samples, array_samples, split_samples
+from residuum.paper.data.readers import read_idx
+from residuum.paper.data.samples import Counts, Samples, array_samples
 
 _MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     "http://yann.lecun.com/exdb/mnist/",
 )
-
-
 _SHA256 = {
     "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
     "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
     "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
     "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
-_OPENML = remote(
-    "mnist_784.arff",
-    "https://www.openml.org/data/v1/download/52667/",
-    "https://www.openml.org/data/download/52667/",
-    md5="0298d579eb1b86163de7723944c7e495",
-)
 
 
 def _read_idx(*paths: Path) -> Samples:
-    x_train, y_train, x_test, y_test = (read_idx(path) for path in paths)
-    return split_samples(paths[0].parent, (x_train, y_train), (x_test, y_test))
-
-
-def _read_openml(path: Path) -> Samples:
-    values, classes = read_arff(path, 784, max_rows=70_000, dtype=np.uint8)
-    return array_samples(path, values.reshape(-1, 28, 28), classes, n_train=60_000)
-
-
-def _spellings(stem: str, kind: str) -> tuple[str, ...]:
-    return (f"{stem}-{kind}-ubyte.gz", f"{stem}-{kind}-ubyte", f"{stem}.{kind}-ubyte")
+    arrays = [read_idx(path) for path in paths]
+    return array_samples(paths[0].parent, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
 
 
 MNIST = DataSet(
@@ -54,7 +35,6 @@ MNIST = DataSet(
     "recognition. Proc. IEEE, 1998.",
     counts=Counts(
         n_classes=10,
-        parts={"train": (60_000,), "test": (10_000,)},
         per_class={
             "train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
             "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
@@ -65,23 +45,10 @@ MNIST = DataSet(
         prepared_split("mnist"),
         Source(
             kind="idx",
-            layout="the four files train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
-            "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz (or unpacked, without .gz)",
-            names=(
-                _spellings("train-images", "idx3"),
-                _spellings("train-labels", "idx1"),
-                _spellings("t10k-images", "idx3"),
-                _spellings("t10k-labels", "idx1"),
-            ),
+            layout=f"the four files {', '.join(_SHA256)} (or unpacked, without .gz)",
+            names=tuple(_SHA256),
             read=_read_idx,
-        ),
-        Source(
-            kind="OpenML 554",
-            layout="mnist_784.arff as OpenML distributes data set 554 (or mnist_784.arff.gz)",
-            names=(("mnist_784.arff", "mnist_784.arff.gz"),),
-            read=_read_openml,
         ),
     ),
     files=tuple(remote(name, *_MIRRORS, sha256=digest) for name, digest in _SHA256.items()),
-    fallbacks=((_OPENML,),),
 )

@@ -52,21 +52,6 @@ def box_resize(images: Array, shape: tuple[int, int]) -> npt.NDArray[np.uint8]:
     return np.rint(rows @ images.astype(np.float64) @ columns.T).astype(np.uint8)
 
 
-def to_unit_range(path: Path, values: Array) -> npt.NDArray[np.float32]:
-    """Values in [-1, 1], [0, 1] or [0, 255] as float32 in [0, 1]."""
-    values = values.astype(np.float64)
-    low, high = float(values.min()), float(values.max())
-    if low >= 0 and high <= 1:
-        unit = values
-    elif low >= -1 and high <= 1:
-        unit = (values + 1) / 2
-    elif low >= 0 and 1 < high <= 255:
-        unit = values / 255
-    else:
-        raise DataFormatError(f"{path}: expected values in [-1, 1], [0, 1] or [0, 255], got {low} to {high}.")
-    return unit.astype(np.float32)
-
-
 def grey_images(path: Path, columns: Array, shape: tuple[int, int]) -> npt.NDArray[np.uint8]:
     """Images (n, height, width) from a MATLAB matrix of grey levels, one image per column, ``image(:)``."""
     levels = np.rint(columns)

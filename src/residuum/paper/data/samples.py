@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, DataFormatError, UsageError
-from residuum.paper.data.pixels import box_resize
 from residuum.paper.data.readers import whole
 
 Array = npt.NDArray[Any]
@@ -29,9 +27,7 @@ class Counts:
     n_classes: int
     n_samples: tuple[int, ...] | None = None
     parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # samples in each of the owner's parts
-    per_class: Mapping[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # of a part, in order of the labels
+    per_class: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of a part, by rising labels
     image_shape: Shape | None = None
 
 
@@ -67,11 +63,6 @@ class LabelledSamples:
         return np.isin(self.parts, self.train_parts)
 
     @property
-    def n_train(self) -> int | None:
-        """Number of training samples; None when the data set has no official split."""
-        return int(self.is_train.sum()) if all(self.parts) else None
-
-    @property
     def y_train(self) -> Labels:
         """Labels of the training samples."""
         return self.labels[self.is_train]
@@ -80,27 +71,6 @@ class LabelledSamples:
     def y_test(self) -> Labels:
         """Labels of the test samples."""
         return self.labels[~self.is_train]
-
-    def with_train_parts(self, train_parts: Sequence[str]) -> Self:
-        """The same samples with other parts for training.
-
-        Parameters
-        ----------
-        train_parts : sequence of {"train", "val", "test"}
-            Parts that train, of those that the data set has. All others test.
-
-        Returns
-        -------
-        Samples or ImageSamples
-        """
-        known = sorted(set(self.parts.tolist()) - {""})
-        wanted = (train_parts,) if isinstance(train_parts, str) else tuple(train_parts)
-        if not wanted or not set(wanted) < set(known):
-            raise UsageError(
-                f"The 'train_parts' parameter must name some, not all, of the parts of '{self.name}': "
-                f"{', '.join(known) or 'it has none'}. Got {train_parts!r} instead."
-            )
-        return dataclasses.replace(self, train_parts=wanted)
 
     def random_split(self, n_per_class: int, *, random_state: int = 0) -> Self:
         """The same samples with `n_per_class` random ones of each class for training, the others for testing.
@@ -129,17 +99,8 @@ class LabelledSamples:
             parts[random.permutation(members)[:n_per_class]] = "train"
         return dataclasses.replace(self, parts=parts, train_parts=("train",))
 
-    def checked(self, counts: Counts, *, subset: bool = False) -> Self:
-        """The same samples, or DataFormatError unless every count is as declared."""
-        problems = self._problems(counts)
-        if problems:
-            raise DataFormatError(
-                f"{self.name} ({self.source}) is not the expected data set: {'; '.join(problems)}. "
-                "The copy may be incomplete, or a different set of the same name."
-            )
-        return self
-
-    def _problems(self, counts: Counts) -> list[str]:
+    def problems(self, counts: Counts) -> list[str]:
+        """What is not as declared, each with what was expected and found."""
         found: list[tuple[str, Any, Sequence[Any] | None]] = [
             ("samples", len(self.labels), counts.n_samples),
             ("classes", self.n_classes, (counts.n_classes,)),
@@ -199,27 +160,6 @@ class Samples(LabelledSamples):
         """Images of the test part."""
         return self.images[~self.is_train]
 
-    def of_size(self, shape: Shape, *, original: Shape) -> Samples:
-        """The same images in the size `shape`; only images of the owner's size are shrunk."""
-        got = self.image_shape
-        if got == shape:
-            return self
-        if got != original:  # shrinking twice would not give what shrinking the original gives
-            raise DataFormatError(
-                f"{self.source}: holds images of {got[0]}x{got[1]}, asked for {shape[0]}x{shape[1]}. "
-                f"Ask for image_shape={got}, or provide the owner's images of {original[0]}x{original[1]}."
-            )
-        return dataclasses.replace(self, images=np.stack([box_resize(image, shape) for image in self.images]))
-
-    def _problems(self, counts: Counts) -> list[str]:
-        problems = super()._problems(counts)
-        for key, values in self.extra.items():
-            if len(values) != len(self.labels):
-                problems.append(f"entries of '{key}': expected {len(self.labels)}, got {len(values)}")
-        if self.images.dtype.kind == "f" and not np.isfinite(self.images).all():
-            problems.append("pixel values: expected finite numbers, got NaN or infinity")
-        return problems
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSamples(LabelledSamples):
@@ -258,26 +198,17 @@ class ImageSamples(LabelledSamples):
         """Test images."""
         return [path for path, train in zip(self.paths, self.is_train) if not train]
 
-    def checked(self, counts: Counts, *, subset: bool = False) -> ImageSamples:
-        """The same images, or DataFormatError unless files and counts are as declared.
+    def problems(self, counts: Counts) -> list[str]:
+        """What is not as declared: files that are missing, or else counts."""
+        missing = [str(path) for path, there in zip(self.paths, self._present()) if not there]
+        if not missing:
+            return super().problems(counts)
+        few = ", ".join(missing[:3])
+        return [f"{len(missing)} of {len(self.paths)} images are missing, such as {few}"]
 
-        Of a subset, images that are missing are left out, and counts are not compared.
-        """
-        there = _present(self.paths)
-        if subset:
-            return self._cut_down(there)
-        missing = [str(path) for path, present in zip(self.paths, there) if not present]
-        if missing:
-            raise DataFormatError(
-                f"{self.name} ({self.source}): {len(missing)} of {len(self.paths)} images are missing, such "
-                f"as {', '.join(missing[:3])}. Get the copy again; or say subset=True to use what is there."
-            )
-        try:
-            return super().checked(counts)
-        except DataFormatError as error:
-            raise DataFormatError(f"{error} Say subset=True if it is meant to be a part.") from None
-
-    def _cut_down(self, there: Mask) -> ImageSamples:
+    def subset(self) -> ImageSamples:
+        """Those images that are there."""
+        there = self._present()
         if not there.any():
             raise DataFormatError(f"{self.name} ({self.source}): none of the listed images is there.")
         labels = self.labels[there]
@@ -292,45 +223,31 @@ class ImageSamples(LabelledSamples):
             notes=(*self.notes, note),
         )
 
-
-def _present(paths: Sequence[Path]) -> Mask:
-    # One listing per folder: asking for ten thousand files one by one takes seconds on a network drive.
-    listed: dict[Path, set[str]] = {}
-    for parent in {path.parent for path in paths}:
-        try:
-            listed[parent] = set(os.listdir(parent))  # noqa: PTH208
-        except OSError:
-            listed[parent] = set()
-    return np.array([path.name in listed[path.parent] for path in paths], dtype=bool)
+    def _present(self) -> Mask:
+        # One listing per folder: asking for ten thousand files one by one takes seconds on a network drive.
+        folders = {path.parent for path in self.paths}
+        there = {path for folder in folders if folder.is_dir() for path in folder.iterdir()}
+        return np.array([path in there for path in self.paths])
 
 
-def array_samples(
-    path: Path, images: Array, labels: Array, *, n_train: int | None = None, **rest: Any
-) -> Samples:
-    """Samples of images (n, height, width) with n labels; the first `n_train` are the training part."""
-    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-        raise DataFormatError(
-            f"{path}: expected images (n, height, width) and n labels, got {images.shape} and {labels.shape}."
-        )
-    n = len(labels)
-    parts = (
-        np.full(n, "", dtype="U5") if n_train is None else np.where(np.arange(n) < n_train, "train", "test")
-    )
-    return Samples(images=images, labels=whole(path, labels), parts=parts, **rest)
-
-
-def split_samples(path: Path, train: tuple[Array, Array], test: tuple[Array, Array], **rest: Any) -> Samples:
-    """Samples of an official training and an official test part, each (images, labels)."""
-    first, second = array_samples(path, *train), array_samples(path, *test)
-    if first.image_shape != second.image_shape:
-        raise DataFormatError(
-            f"{path}: training images of {first.image_shape} and test images of {second.image_shape}."
-        )
-    return array_samples(
-        path,
-        np.concatenate([first.images, second.images]),
-        np.concatenate([first.labels, second.labels]),
-        n_train=len(first.labels),
+def array_samples(path: Path, *groups: tuple[Array, Array], **rest: Any) -> Samples:
+    """Samples from images (n, height, width) and n labels: one group, or a training and a test group."""
+    size = groups[0][0].shape[1:]
+    for images, labels in groups:
+        if images.ndim != 3 or images.shape[1:] != size or labels.shape != (len(images),):
+            raise DataFormatError(
+                f"{path}: expected images (n, height, width) of one size and n labels, "
+                f"got {images.shape} and {labels.shape}."
+            )
+        if images.dtype.kind == "f" and not np.isfinite(images).all():
+            raise DataFormatError(f"{path}: expected finite pixel values, got NaN or infinity.")
+    n_samples = [len(labels) for _, labels in groups]
+    if any(len(values) != sum(n_samples) for values in rest.get("extra", {}).values()):
+        raise DataFormatError(f"{path}: expected {sum(n_samples)} entries in {', '.join(rest['extra'])}.")
+    return Samples(
+        images=np.concatenate([images for images, _ in groups]),
+        labels=whole(path, np.concatenate([labels for _, labels in groups])),
+        parts=np.repeat(["train", "test"] if len(groups) == 2 else [""], n_samples).astype("U5"),
         **rest,
     )
 
@@ -339,26 +256,21 @@ def image_samples(
     folder: Path, rows: Iterable[tuple[str, int, str]], class_names: dict[int, str], **rest: Any
 ) -> ImageSamples:
     """Samples from (path within `folder`, label, part) rows; a path that leads outside is refused."""
-    paths, labels, parts = [], [], []
-    for file, label, part in rows:
-        relative = PurePosixPath(file)
-        if relative.is_absolute() or ".." in relative.parts or "\\" in file or "\0" in file:
+    rows = list(rows)
+    for file, label, _ in rows:
+        if file.startswith("/") or ".." in file.split("/") or "\\" in file or "\0" in file:
             raise DataFormatError(f"{folder}: the list of images names {file!r}, which leads outside.")
         if label not in class_names:
             raise DataFormatError(
                 f"{folder}: {file} has the class {label}; expected 1 to {max(class_names, default=0)}."
             )
-        paths.append(folder / relative)
-        labels.append(label)
-        parts.append(part)
-    if not paths:
-        raise DataFormatError(f"{folder}: lists no image.")
-    if len(set(paths)) != len(paths):
-        raise DataFormatError(f"{folder}: an image is listed twice.")
+    paths = tuple(folder / file for file, _, _ in rows)
+    if not 0 < len(set(paths)) == len(paths):
+        raise DataFormatError(f"{folder}: expected a list of images, each once; got {len(paths)} lines.")
     return ImageSamples(
-        paths=tuple(paths),
-        labels=np.array(labels, dtype=np.int64),
-        parts=np.array(parts, dtype="U5"),
+        paths=paths,
+        labels=np.array([label for _, label, _ in rows], dtype=np.int64),
+        parts=np.array([part for _, _, part in rows], dtype="U5"),
         class_names=class_names,
         **rest,
     )

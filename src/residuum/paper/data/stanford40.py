@@ -25,7 +25,7 @@ def _read(images: Path, splits: Path) -> ImageSamples:
         (file, label, part)
         for label, action in enumerate(actions, 1)
         for part in ("train", "test")
-        for file in read_lines(splits / f"{action}_{part}.txt", max_rows=10_000)
+        for file in read_lines(splits / f"{action}_{part}.txt")
     ]
     return image_samples(images, rows, names)
 
@@ -44,10 +44,7 @@ STANFORD40 = DataSet(
             kind="owner's folders",
             layout="the folders JPEGImages (applauding_001.jpg ...) and ImageSplits (applauding_train.txt, "
             "applauding_test.txt ...)",
-            names=(
-                ("JPEGImages/", "Stanford40_JPEGImages/JPEGImages/", "JPEGImages/JPEGImages/"),
-                ("ImageSplits/", "Stanford40_ImageSplits/ImageSplits/", "ImageSplits/ImageSplits/"),
-            ),
+            names=("JPEGImages/", "ImageSplits/"),
             read=_read,
         ),
     ),
