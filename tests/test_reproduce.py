@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from residuum.experiments.run_folder import CELLS, SETTINGS
 from scipy.io import savemat
 from scipy.stats import ttest_rel
 
@@ -20,7 +21,6 @@ from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli.main import main
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import runner
-from residuum.experiments.run_folder import CELLS, SETTINGS
 from residuum.experiments.runner import Cell, Job, read_cell, run_job
 from residuum.paper import protocols, running, tables
 from residuum.paper.accuracy import honest_table

@@ -17,7 +17,7 @@ import numpy as np
 
 from residuum.estimators import METHODS
 from residuum.estimators.explanation import Explanation
-from residuum.experiments.run_folder import CELLS
+from residuum.experiments.runner import CELLS
 from residuum.experiments.runner import read_cell
 from residuum.features import read_image
 from residuum.paper.data import ImageSamples

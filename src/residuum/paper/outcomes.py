@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binomtest, ttest_rel
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.experiments.run_folder import CELLS, SETTINGS
+from residuum.experiments.runner import CELLS, SETTINGS
 from residuum.experiments.runner import read_cell
 from residuum.paper.entries import PaperTable
 from residuum.paper.protocols import PROTOCOLS, methods_of

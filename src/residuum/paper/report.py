@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residuum.experiments.run_folder import CELLS
+from residuum.experiments.runner import CELLS
 from residuum.experiments.runner import read_cell
 from residuum.paper.accuracy import (
     accuracy_table,
