@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.errors import DataNotFoundError
 from residuum.experiments.compared_data import Split, random_split
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
-from residuum.paper.data import Samples, data_home, load_dataset
+from residuum.paper.data import Samples, load_dataset
 from residuum.paper.entries import Row
 
 Array = npt.NDArray[Any]
@@ -43,12 +42,11 @@ def random_of_training(samples: Samples, per_class: int, seed: int, trial: int) 
     return Split(chosen, np.arange(n_train, len(samples.labels)))
 
 
-def thinned(parts: Split, queries: int | None) -> Split:
-    """At most `queries` test samples, evenly spread over the test part; None is all."""
-    if queries is None or queries >= len(parts.test):
-        return parts
-    chosen = np.linspace(0, len(parts.test) - 1, queries).round().astype(np.int64)
-    return Split(parts.train, parts.test[chosen])
+def evenly_spread(values: Array, most: int | None) -> Array:
+    """At most so many of the values, evenly spread over them; None is all."""
+    if most is None or most >= len(values):
+        return values
+    return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
 
 
 SPLITS: dict[str, Callable[..., Split]] = {
@@ -80,7 +78,6 @@ FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
     "signed_pixels": signed_pixels,
     "scattering": scattering,
 }
-SLOW_FEATURES = ("scattering",)  # those kept on disk
 
 
 @dataclass(frozen=True)
@@ -91,14 +88,6 @@ class TrialData:
     train_labels: Array
     test: Array  # (n_test, n_features)
     test_labels: Array
-
-
-def not_there(dataset: str, home: str | None) -> DataNotFoundError:
-    """The error for a data set that is not at hand, in one line."""
-    return DataNotFoundError(
-        f"not in the data home {data_home(home)}. 'residuum data status {dataset}' says how to get it and "
-        "where to put it; another data home is chosen with --data or RESIDUUM_DATA."
-    )
 
 
 class ArrayTrials:
@@ -115,7 +104,7 @@ class ArrayTrials:
     data_home, cache_dir : path or None
         Where the data sets are, and where slow features are kept.
     say : callable
-        Not called: nothing here takes long enough.
+        Called with what is being computed, where that takes long.
     """
 
     uses_all_cores = False
@@ -131,7 +120,7 @@ class ArrayTrials:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.rows, self.seed, self.queries = rows, seed, queries
-        self._cache_dir = cache_dir
+        self._cache_dir, self._say = cache_dir, say
         self.samples = load_dataset(rows[0].dataset, data_home=data_home, image_shape=rows[0].image_shape)
         self._held: dict[tuple[str, int], tuple[Array, Array]] = {}
         self._projected: tuple[tuple[int, int | None], tuple[Array, Array]] | None = None
@@ -139,10 +128,7 @@ class ArrayTrials:
     @staticmethod
     def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[None, bool]:
         """Load the data set of a row, or raise the error that says why it cannot; there are no subsets."""
-        try:
-            load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
-        except DataNotFoundError:
-            raise not_there(row.dataset, home) from None
+        load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
         return None, False
 
     @staticmethod
@@ -152,7 +138,7 @@ class ArrayTrials:
     def split(self, row: Row, trial: int) -> Split:
         """Indices of the training and test samples."""
         parts = SPLITS[row.split](self.samples, row.per_class, self.seed, trial)
-        return thinned(parts, self.queries)
+        return Split(parts.train, evenly_spread(parts.test, self.queries))
 
     def about(self, row: Row, trial: int) -> tuple[str, tuple[str, ...]]:
         """Where the data come from, and what a reader of results must know."""
@@ -175,16 +161,16 @@ class ArrayTrials:
             labels[parts.test],
         )
 
-    def keep_slow_features(self, trials: Iterable[int], say: Callable[[str], None]) -> None:
-        """Put slow features on disk, so that the worker processes do not each compute their own."""
-        first = self.rows[0]
-        if first.features not in SLOW_FEATURES:
+    def keep_slow_features(self, trials: Iterable[int]) -> None:
+        """Put scattering coefficients on disk, so that the worker processes do not each compute their own."""
+        row = self.rows[0]
+        if row.features != "scattering":
             return
         for trial in trials:
-            say(f"{first.dataset} trial {trial + 1}: {first.features}")
+            self._say(f"{row.dataset} trial {trial + 1}: {row.features}")
             largest = self._largest(trial)
-            self._raw(first, "train", largest[:1], largest, trial)
-            self._raw_test(first, self.split(first, trial), trial)
+            self._raw(row, "train", largest[:1], largest, trial)
+            self._raw_test(row, self.split(row, trial), trial)
 
     def _project(self, row: Row, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
         train = self._raw(row, "train", parts.train, self._largest(trial), trial)
