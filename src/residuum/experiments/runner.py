@@ -32,14 +32,7 @@ OnStep = Callable[[str, int, int], None]  # on_step(text, cells done, cells in a
 def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
     """A folder for this run: a new one, an empty one, or that of an earlier run with the same settings.
 
-    Parameters
-    ----------
-    kind : str
-        Name of the experiment; the default folder is ``residuum-runs/KIND-DATE-TIME``.
-    out : str or None
-        Folder asked for.
-    settings : dict
-        Everything that decides the results; a run is only continued under equal settings.
+    By default it is ``residuum-runs/KIND-DATE-TIME``. The settings are everything that decides the results.
     """
     if out == "":
         raise UsageError("out must name a folder. Got an empty name.")
@@ -100,24 +93,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Job:
-    """Cells, and how they are computed.
+    """Cells, and how they are computed. For several processes it must be possible to pickle `work`."""
 
-    Attributes
-    ----------
-    cells : list of Cell
-        What to compute, cells of one group next to each other.
-    work : callable
-        Yields the content of each cell of a group, in order. For several processes it must be possible to
-        pickle it.
-    most_workers : int
-        How many processes may share the work; one process is this one.
-    before_workers : callable
-        Called with the cells to compute before other processes start, to leave on disk what all of them need.
-    """
-
-    cells: list[Cell]
-    work: Callable[[list[Cell], Say], Iterator[dict[str, Any]]]
-    most_workers: int = 1
+    cells: list[Cell]  # those of one group next to each other
+    work: Callable[[list[Cell], Say], Iterator[dict[str, Any]]]  # yields the content of each cell of a group
+    most_workers: int = 1  # how many processes may share the work; one process is this one
+    # Called with the cells to compute before other processes start, to leave on disk what all of them need.
     before_workers: Callable[[list[Cell], Say], None] = lambda cells, say: None
 
 
@@ -138,20 +119,9 @@ def run_job(
     n_jobs: int = 1,
     on_step: OnStep = lambda text, done, total: None,
 ) -> int:
-    """Compute every cell that the folder does not hold yet; return how many were computed.
+    """Compute every cell that the folder does not hold yet, or with `fresh` every one; return how many.
 
-    Parameters
-    ----------
-    job : Job
-        What to compute.
-    folder : Path
-        Run folder.
-    fresh : bool
-        Whether cells of an earlier run are computed again.
-    n_jobs : int
-        Cores that worker processes share.
-    on_step : callable
-        Called with (what, cells done, cells in all).
+    Worker processes share `n_jobs` cores. `on_step` is called with (what, cells done, cells in all).
     """
     pending = [cell for cell in job.cells if fresh or not _is_finished(cell, folder)]
     for cell in pending:

@@ -19,14 +19,10 @@ TRIALS: dict[str, Any] = {"arrays": ArrayTrials, "photographs": PhotoTrials}
 def available(
     table: PaperTable, names: Iterable[int | str], home: str | None, *, allow_subset: bool = False
 ) -> tuple[dict[int | str, str | None], dict[str, str]]:
-    """Sort out which of the named rows can run; those of a subset where there is nothing more.
+    """Which of the named rows can run, those of a subset where there is nothing more; and what is missing.
 
-    Returns
-    -------
-    listings : dict
-        Name of a row that can run -> fingerprint of the list of its images, None for arrays.
-    missing : dict of str to str
-        Data set or kind of features -> reason and what to do, one line each.
+    The first is name of a row -> fingerprint of the list of its images (None for arrays), the second data set
+    or kind of features -> reason and what to do, one line each.
     """
     trials, wanted = TRIALS[table.data], set(names)
     found: dict[str, Any] = {}

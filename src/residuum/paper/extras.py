@@ -46,12 +46,12 @@ def extra_job(
     cache_dir: Path | None = None,
 ) -> Job:
     """The one cell of a SpeedTable or a Figure."""
-    if entry.kind == "speed":
-        compute, name, queries = _timed, entry.row, entry.quick_queries if quick else entry.queries
-    else:
-        compute, name = _illustrated, entry.quick_row if quick else entry.row
-        queries = None if entry.classes else 10
-    row = EXPERIMENTS[entry.setting].row(name)
+    is_table = entry.kind == "speed"
+    compute: Any = _timed if is_table else _illustrated
+    row = EXPERIMENTS[entry.setting].row(entry.row if is_table or not quick else entry.quick_row)
+    queries = None if not is_table and entry.classes else 10
+    if is_table:
+        queries = entry.quick_queries if quick else entry.queries
 
     def work(cells: list[Cell], say: Say) -> Iterator[dict[str, Any]]:
         started = time.perf_counter()

@@ -19,9 +19,10 @@ from residuum.paper.entries import Figure, PaperTable, Quick, Row, SpeedTable
 COLUMNS = ("NSC", "SVM", "SRC", "CRC", "CROC", "ProCRC", "NRC")
 
 
-def _rows(letter: str, attribute: str, accuracies: str, **common: Any) -> tuple[Row, ...]:
+def _rows(attribute: str, accuracies: str, **common: Any) -> tuple[Row, ...]:
     """A row for each line: the value of d or n, and the paper's accuracies of `COLUMNS` in per cent."""
     rows = []
+    letter = {"dimension": "d", "per_class": "n"}[attribute]
     for first, *numbers in map(str.split, accuracies.strip().splitlines()):
         paper = dict(zip(COLUMNS, map(float, numbers), strict=True))
         varied = {**common, attribute: int(first)}
@@ -35,7 +36,6 @@ TABLE1 = PaperTable(
     trials=1,  # the split is given
     axis="dimension d after PCA",
     rows=_rows(
-        "d",
         "dimension",
         """
          54  70.7 81.6 82.1 80.3 82.0 81.4 86.0
@@ -65,7 +65,6 @@ TABLE2 = PaperTable(
     title="Extended Yale B faces, 32 training and 32 test images of each person, PCA to d dimensions",
     axis="dimension d after PCA",
     rows=_rows(
-        "d",
         "dimension",
         """
          84  91.2 93.4 95.5 95.0 95.5 93.4 95.6
@@ -95,7 +94,6 @@ TABLE3 = PaperTable(
     title="USPS digits, n training images of each digit, all 2,007 test images, PCA to 100 dimensions",
     axis="training samples n of each class",
     rows=_rows(
-        "n",
         "per_class",
         """
          50  91.2 91.6 91.4 89.2 91.9 90.9 92.3
@@ -142,7 +140,6 @@ TABLE4 = PaperTable(
     validation=1000,
     axis="training samples n of each class",
     rows=_rows(
-        "n",
         "per_class",
         """
          50  97.3 97.4 95.6 97.4 97.0 97.2 97.8

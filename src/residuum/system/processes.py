@@ -34,17 +34,9 @@ def run_in_processes(
 ) -> None:
     """Call ``work(piece)`` for every piece, `workers` at a time; the first error of a piece is raised here.
 
-    Parameters
-    ----------
-    work : callable
-        Sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the next
-        piece of the same process.
-    pieces : sequence
-        Begun in this order. They should be small: names rather than data.
-    workers, threads : int
-        Processes, and threads of BLAS and of the solvers within each.
-    on_wait : callable
-        Called in this process about twice a second while the others work.
+    `work` is sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the
+    next piece of the same process. Pieces are begun in their order and should be small: names rather than data.
+    Each process has so many `threads`. `on_wait` is called here about twice a second while the others work.
     """
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
