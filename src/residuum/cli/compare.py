@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from residuum.experiments.compared_data import Data
     from residuum.inputs import OwnData
 
-# Values of options that say nothing, where it is not None.
-_UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
-
 
 @click.command()
 @click.argument("data", required=False, type=click.Path(path_type=Path))
@@ -89,9 +86,12 @@ def compare(
     from residuum.system.machine import limit_threads, machine_facts
     from residuum.system.progress import progress_bars
 
+    context = click.get_current_context()
     chosen = comparison.choose_methods(methods)
     if data is None:
-        _refuse_without_data(options)
+        for name, parameter in _given(context).items():
+            if name in options:
+                raise UsageError(f"{parameter.opts[0]} goes with DATA, a file or folder of your own.")
         samples = bundled_digits()
         train_per_class = 50 if train_per_class is None else train_per_class
     else:
@@ -102,13 +102,15 @@ def compare(
             samples.labels, trials=count, train_per_class=train_per_class, seed=seed, name=samples.name
         )
         samples = replace(samples, trials=splits)
+    samples = replace(samples, arguments=_command_line(context))
     settings = comparison.Settings(chosen, len(samples.trials), train_per_class, seed, n_jobs, select)
     with limit_threads(n_jobs), progress_bars() as report:
         machine = machine_facts()
         decisive = {
             "command": "compare",
             "data": samples.name,
-            **({"arguments": samples.arguments, "content": samples.fingerprint()} if data else {}),
+            "content": samples.fingerprint(),
+            "features": [samples.scale, samples.pca],
             **asdict(settings),
             "parameters": comparison.parameters(settings),
             "machine": machine,
@@ -134,31 +136,25 @@ def compare(
         )
 
 
-def _refuse_without_data(options: dict[str, Any]) -> None:
-    """Options of reading say nothing about the bundled digits."""
-    given = [name for name, value in options.items() if value != _UNSET.get(name)]
-    if given:
-        raise UsageError(f"{_option(given[0])} goes with DATA, a file or folder of your own.")
+def _given(context: click.Context) -> dict[str, click.Parameter]:
+    """The arguments and options that the user gave, by name."""
+    source = {parameter.name or "": parameter for parameter in context.command.params}
+    given = click.core.ParameterSource.COMMANDLINE
+    return {name: each for name, each in source.items() if context.get_parameter_source(name) is given}
 
 
-def _option(name: str) -> str:
-    return "--" + {"extractor": "with"}.get(name, name).replace("_", "-")
-
-
-def _arguments(path: Path, options: dict[str, Any]) -> str:
-    """The words of a command line that name the data and how they are read."""
-    words = [shlex.quote(str(path))]
-    for name, value in options.items():
-        if value is None or value == _UNSET.get(name):
-            continue
-        option = _option(name)
+def _command_line(context: click.Context) -> str:
+    """The command that gives the same results again."""
+    words = ["residuum compare"]
+    for name, parameter in _given(context).items():
+        value = context.params[name]
         if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
-            continue
-        if name == "image_shape":
-            value = "x".join(map(str, value))
-        for item in value if isinstance(value, tuple) else (value,):
-            words.append(f"{option} {shlex.quote(str(item))}")
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        elif name != "out":
+            text = "x".join(map(str, value)) if name == "image_shape" else value
+            flag = "" if name == "data" else f"{parameter.opts[0]} "
+            items = text if isinstance(text, tuple) else (text,)
+            words += [f"{flag}{shlex.quote(str(item))}" for item in items]
     return " ".join(words)
 
 
@@ -169,7 +165,6 @@ def _own_samples(
     from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
     from residuum.models.preparing import chosen_scale
 
-    arguments = _arguments(path, options)
     found = shared.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
@@ -196,7 +191,6 @@ def _own_samples(
         scale=chosen_scale(found, options["scale"]),
         pca=options["pca"],
         groups=found.groups,
-        arguments=arguments,
     )
     return data, train_per_class if given is None else None
 

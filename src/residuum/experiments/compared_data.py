@@ -34,7 +34,7 @@ class Data:
     scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
     pca: int | None = None  # the same for principal directions
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
-    arguments: str = ""  # how the command line names these data
+    arguments: str = ""  # the command line that compares them
 
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""

@@ -171,8 +171,8 @@ def run(
 ) -> dict[str, Any]:
     """Measure every cell that the folder does not hold yet, write results.json, and return its content.
 
-    Each finished cell is kept in the folder at once. `machine` comes from `machine_facts`; `on_step` is called
-    with (what, cells done, cells in all).
+    Each finished cell is kept in the folder at once. `machine` comes from `machine_facts`; `on_step` is
+    called with (what, cells done, cells in all).
     """
     finished = read_cell(folder / RESULTS, FORMAT)
     if finished is not None:

@@ -104,7 +104,7 @@ def _fixed_notes(results: dict[str, Any]) -> list[str]:
     if "NRC" in results["settings"]["methods"]:
         notes = ["NRC stops after five steps of ADMM, as published: its code is not meant to be the optimum."]
     tuned = [f"{method} ({_values(values)})" for method, values in results["tuned"].items()]
-    place = "of the bundled digits" if results["data"]["arguments"] else "at 50 per class"
+    place = "at 50 per class" if results["data"]["name"] == "digits" else "of the bundled digits"
     if tuned:
         notes.append(
             f"Not all methods were tuned: {', '.join(tuned)} by cross-validation inside the training samples "
@@ -135,55 +135,13 @@ def report_page(results: dict[str, Any], table: Table) -> str:
     if "image_shape" in illustration:
         sample = illustration["sample"]
         query = to_pixels(sample, illustration["image_shape"], low=0.0, high=max(sample))
-    best = max(results["summary"], key=lambda row: row["accuracy_mean"])
     return render(
         "compare.html",
         title="Sparse, collaborative or non-negative: which helps?",
-        data_name=results["data"]["name"],
-        best_method=best["method"],
-        best_accuracy=percent(best["accuracy_mean"]),
-        results=table,
-        illustration=illustration,
+        results=results,
+        best=max(results["summary"], key=lambda row: row["accuracy_mean"]),
+        table_of_results=table,
         query_image=query,
         coefficients=coefficient_figure(illustration),
         convergence=convergence_figure(illustration),
-        parameters=_parameter_texts(results["parameters"]),
-        run=_run_texts(results),
-        command=_command_line(results["settings"], results["data"]["arguments"]),
     )
-
-
-def _command_line(settings: dict[str, Any], arguments: str) -> str:
-    """The command that gives these results; `arguments` name the data and how they were read."""
-    words = ["residuum compare", *([arguments] if arguments else [])]
-    words.append(f"--methods {','.join(settings['methods'])}")
-    for name in ("trials", "train_per_class", "seed", "n_jobs"):
-        if settings[name] is not None:
-            words.append(f"--{name.replace('_', '-')} {settings[name]}")
-    return " ".join(words) + " --select cv" * (settings["select"] == "cv")
-
-
-def _parameter_texts(parameters: dict[str, dict[str, Any]]) -> dict[str, str]:
-    texts = {}
-    for method, values in parameters.items():
-        listed = ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "estimator")
-        texts[method] = f"{values['estimator']}({listed})"
-    return texts
-
-
-def _run_texts(results: dict[str, Any]) -> dict[str, str]:
-    machine = results["machine"]
-    pools = (
-        f"{pool['internal_api']} {pool.get('version') or ''} × {pool['num_threads']}"
-        for pool in machine["thread_pools"]
-    )
-    return {
-        "Finished": results["created"],
-        "Seed": str(results["settings"]["seed"]),
-        "CPU": f"{machine['cpu']}, {machine['cores']} cores",
-        "Platform": f"{machine['platform']}, Python {machine['python']}",
-        "Threads": ", ".join([*pools, f"numba × {machine['numba_threads']}"]),
-        "Versions": ", ".join(
-            [f"residuum {machine['residuum']}"] + [f"{k} {v}" for k, v in machine["packages"].items()]
-        ),
-    }

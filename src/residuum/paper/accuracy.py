@@ -87,13 +87,14 @@ def parameter_table(outcome: Outcome) -> Table:
 
 
 # Parameters that a search chooses; the others are the same everywhere.
-_CHOSEN = ("C", "rho", "max_iter", "l1", "l2", "gamma", "weight", "neg_weight", "rule", "solver")
+_CHOSEN = ("gamma", "l1", "l2", "max_iter", "neg_weight", "rho", "rule", "solver", "weight")
 
 
 def _chosen(parameters: list[dict[str, Any]]) -> str:
     texts = []
     for values in parameters:
-        names = ("solver", "rule") if values.get("solver") == "exact" else _CHOSEN
+        exact = values.get("solver") == "exact"
+        names = ("C",) if "C" in values else ("solver", "rule") if exact else _CHOSEN
         kept = {name: values[name] for name in names if values.get(name) not in (None, "admm")}
         texts.append(", ".join(f"{name}={four_digits(value)}" for name, value in kept.items()))
     top = max(dict.fromkeys(texts), key=texts.count)

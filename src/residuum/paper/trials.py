@@ -106,14 +106,15 @@ class ArrayTrials:
         A random split takes `per_class` samples of each class to train: of all samples, with the others to
         test, or of the official training part, with the official test part.
         """
-        samples, random = self.samples, {"seed": self.seed, "trial": trial}
+        samples = self.samples
+        random: Any = {"train_per_class": row.per_class, "seed": self.seed, "trial": trial}
         if row.split == "random_rest":
-            parts = random_split(samples.labels, train_per_class=row.per_class, **random)
+            parts = random_split(samples.labels, **random)
             train, test = parts.train, parts.test
         else:
             train, test = np.split(np.arange(len(samples.labels)), [len(samples.y_train)])
             if row.split == "random_of_training":
-                train = random_split(samples.y_train, train_per_class=row.per_class, **random).train
+                train = random_split(samples.y_train, **random).train
         return Split(train, evenly_spread(test, self.queries))
 
     def about(self, row: Row, trial: int) -> tuple[str, tuple[str, ...]]:
@@ -140,7 +141,7 @@ class ArrayTrials:
             self._before_pca(row, trial)
 
     def _before_pca(self, row: Row, trial: int) -> tuple[Array, Array]:
-        """Training features, taken from those of the largest row, which are kept once for all; and test ones."""
+        """Training features, taken from those of the largest row, which are kept; and test features."""
         parts = self.split(row, trial)
         largest = self.split(max(self.rows, key=lambda row: row.per_class or 0), trial).train
         train, test = (

@@ -35,7 +35,7 @@ def run_in_processes(
     """Call ``work(piece)`` for every piece, `workers` at a time; the first error of a piece is raised here.
 
     `work` is sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the
-    next piece of the same process. Pieces are begun in their order and should be small: names rather than data.
+    next piece of the same process. Pieces are begun in their order and should be small.
     Each process has so many `threads`. `on_wait` is called here about twice a second while the others work.
     """
     others = set(multiprocessing.active_children())
