@@ -12,11 +12,10 @@ import pytest
 from residuum import CRC
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.experiments import comparison
-from residuum.experiments.compared_data import Data, bundled_digits, random_split
+from residuum.experiments.compared_data import Data, bundled_digits, random_split, random_splits
 from residuum.experiments.linear import compared
-from residuum.experiments.report import report_page
-from residuum.experiments.run_folder import CELLS, RESULTS, SETTINGS, open_folder
-from residuum.experiments.summary import comparison_table
+from residuum.experiments.report import comparison_table, report_page
+from residuum.experiments.runner import CELLS, SETTINGS, open_folder
 from residuum.reports.table import Table, markdown, print_table
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
@@ -31,7 +30,9 @@ def data():
     """Four classes of the digits, so that every test is quick."""
     whole = bundled_digits()
     few = np.flatnonzero(whole.labels < 4)[:200]
-    return Data("some digits", whole.samples[few], whole.labels[few], whole.image_shape)
+    labels = whole.labels[few]
+    trials = random_splits(labels, trials=2, train_per_class=8, seed=3, name="some digits")
+    return Data("some digits", whole.samples[few], labels, whole.image_shape, trials)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_split_is_per_class_disjoint_and_depends_on_seed_and_trial(data):
 
 
 def test_results_hold_what_the_accuracy_is_made_of(results, data, folder):
-    assert results == json.loads((folder / RESULTS).read_text())
+    assert results == json.loads((folder / comparison.RESULTS).read_text())
     assert not (folder / CELLS).exists()
     for row in results["summary"]:
         cells = [cell for cell in results["cells"] if cell["method"] == row["method"]]
@@ -158,7 +159,7 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
     folder = open_folder("compare", str(tmp_path / "run"), asdict(settings))
     steps = []
 
-    def stop_at_the_fourth(text, done, total, left):
+    def stop_at_the_fourth(text, done, total):
         steps.append(text)
         if done == 3:
             raise KeyboardInterrupt
@@ -192,9 +193,10 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
         ({"seed": -1}, "seed must be from 0"),
     ],
 )
-def test_bad_settings_are_named(data, settings, change, words):
+def test_bad_settings_are_named(data, change, words):
+    wanted = {"trials": 2, "train_per_class": 8, "seed": 3, **change}
     with pytest.raises(UsageError, match=re.escape(words)):
-        comparison.Settings(**{**asdict(settings), **change}).checked(data)
+        random_splits(data.labels, **wanted, name="some digits")
 
 
 def test_methods_in_any_case_and_in_the_order_of_the_list():

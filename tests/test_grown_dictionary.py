@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from residuum.grown_dictionary import GrownDictionary, Parts
 
 from residuum.dictionary import Dictionary
-from residuum.grown_dictionary import GrownDictionary, Parts
 
 
 def grown(rng, dtype, *, n_base=30, n_joined=5, n_classes=4):

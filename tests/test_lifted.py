@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from residuum.solvers._lifted import Lifted, factored
 
 from residuum.solvers import _lifted
-from residuum.solvers._lifted import Lifted, factored
 
 D = 12
 

@@ -18,16 +18,16 @@ from scipy.stats import ttest_rel
 
 from residuum import CRC, CRCCV, NRC, NRCCV, NSC, NSCCV, SRC, SRCCV
 from residuum.cli.main import main
+from residuum.cli.reproduce import NAMES
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import runner
-from residuum.experiments.run_folder import CELLS, SETTINGS
-from residuum.experiments.runner import Cell, Job, read_cell, run_job
+from residuum.experiments.runner import CELLS, SETTINGS, read_cell, run_job
 from residuum.paper import protocols, running, tables
-from residuum.paper.accuracy import honest_table
+from residuum.paper.accuracy import accuracy_table, honest_table
 from residuum.paper.data import DATASETS
 from residuum.paper.entries import Quick
 from residuum.paper.outcomes import Outcome, read_folders
-from residuum.paper.report import accuracy_table, read_contents, results_page
+from residuum.paper.report import read_contents, results_page
 from residuum.paper.running import accuracy_job, cell_name, make_plan
 from residuum.paper.trials import FEATURES, SPLITS, ArrayTrials, TrialData
 from residuum.paper.verdict import verdict
@@ -120,19 +120,20 @@ def test_a_table_names_what_exists(table):
         assert row.dataset in DATASETS
         assert row.split in SPLITS
         assert row.features in FEATURES
-        assert list(row.paper) == list(protocols.PROTOCOLS["published"].methods)
+        assert list(row.paper) == list(protocols.PUBLISHED)
     assert set(table.grids) <= set(protocols.PROTOCOLS)
     for name in protocols.PROTOCOLS:
-        for method in protocols.PROTOCOLS[name].methods:
+        for method in protocols.PROTOCOLS[name].grids:
             protocols.make_search(method, protocols.grid(table, name, method, 700))
 
 
 def test_the_papers_numbers_are_as_printed():
-    assert tables.TABLE1.paper_value("NRC", 54) == 86.0
-    assert tables.TABLE2.paper_value("CROC", 300) == 98.2
-    assert tables.TABLE3.paper_value("SRC", 300) == 94.8
-    assert tables.TABLE4.paper_value("NRC", 600) == 99.0
-    assert tables.TABLE3.paper_value("SoftNRC", 50) is None
+    assert tables.TABLE1.row(54).paper["NRC"] == 86.0
+    assert tables.TABLE2.row(300).paper["CROC"] == 98.2
+    assert tables.TABLE3.row(300).paper["SRC"] == 94.8
+    assert tables.TABLE4.row(600).paper["NRC"] == 99.0
+    assert "SoftNRC" not in tables.TABLE3.row(50).paper
+    assert tuple(tables.EXPERIMENTS) == NAMES
     assert list(tables.TABLE5.paper.values()) == [0.03, 0.04, 0.03, 0.43, 0.07, 0.22, 0.07, 0.15]
 
 
@@ -392,8 +393,8 @@ def test_two_processes_vs_one(ar_home, two_rows, tmp_path):
         cells.append({path.name + path.parent.name: read_cell(path) for path in paths})
         assert len(list(folder.glob("trials/*/*.json"))) == 2
         assert not list(folder.rglob("*.part"))
-        assert steps[-1] == ("report", 4, 4, 0.0)
-        assert [done for _, done, _, _ in steps] == sorted(done for _, done, _, _ in steps)
+        assert steps[-1] == ("report", 4, 4)
+        assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
     assert [{k: found[k] for k in kept} for found in cells[0].values()] == [
         {k: found[k] for k in kept} for found in cells[1].values()
     ]
@@ -462,27 +463,6 @@ def test_same_question_is_asked_once(ar_home, small_table1, tmp_path, monkeypatc
     assert asked == ["NSC", "CROC"]
 
 
-def test_estimate_uses_measured_times_of_like_cells(tmp_path):
-    seconds = {"CRC": 2.0, "NRC": 10.0}
-    cells = [
-        Cell(f"{trial}-{method}", method, {"method": method}, (trial,), (method,))
-        for trial in (0, 1)
-        for method in seconds
-    ]
-
-    def work(cells, say):
-        for one in cells:
-            yield {"seconds": seconds[one.recipe["method"]]}
-
-    left = {}
-    on_step = lambda text, done, total, seconds_left: left.setdefault(done, seconds_left)  # noqa: E731
-    run_job(Job(cells, work), tmp_path, on_step=on_step)
-    assert left[0] is None
-    assert left[1] == pytest.approx(3 * 2.0)
-    assert left[2] == pytest.approx(12.0)
-    assert left[3] == pytest.approx(10.0)
-
-
 def _folder(tmp_path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir(parents=True)
@@ -508,7 +488,7 @@ def test_real_data_quick(name, data_home, tmp_path):
         assert outcome.trials == 2
         for method in ("CRC", "NRC"):
             assert abs(outcome.difference(row, method)) < 6
-        ours = [list(outcome.accuracies(row, m).values()) for m in ("NRC", "CRC")]
+        ours = [outcome.accuracies(row, m) for m in ("NRC", "CRC")]
         expected = ttest_rel(*ours).pvalue
         assert outcome.p_value(row, "CRC") == pytest.approx(expected, nan_ok=True)
 

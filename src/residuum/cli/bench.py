@@ -9,26 +9,31 @@ from typing import Any
 
 import click
 
+from residuum.cli.output import check_target
+
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer queries: a first look in under a minute.")
 @click.option("--large", is_flag=True, help="Also all 60,000 MNIST samples as atoms (needs RESIDUUM_DATA).")
 @click.option("--no-peers", is_flag=True, help="Leave out the other packages.")
 @click.option(
-    "--l1", type=float, default=0.01, show_default=True, help="Weight of the 1-norm of the lasso rows."
+    "--l1",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.01,
+    show_default=True,
+    help="Weight of the 1-norm of the lasso rows.",
 )
-@click.option("--out", metavar="FILE", help="Also write the rows and machine facts as JSON.")
+@click.option("--out", type=click.Path(path_type=Path), help="Also write the rows and machine facts as JSON.")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def bench(
-    quick: bool, large: bool, no_peers: bool, l1: float, out: str | None, n_jobs: int | None, as_json: bool
+    quick: bool, large: bool, no_peers: bool, l1: float, out: Path | None, n_jobs: int | None, as_json: bool
 ) -> None:
     """Time exact coding of many queries as multiples of one float64 product queries x atoms.
 
     Everything runs in this one process, so the ratios mean something on a busy machine too. Peers that are
     not installed are named and skipped.
     """
-    from residuum.errors import UsageError
     from residuum.experiments.benchmark import exact_benchmark
     from residuum.reports.table import print_table
     from residuum.system.files import write_text
@@ -36,10 +41,7 @@ def bench(
     from residuum.system.machine import machine_facts
     from residuum.system.threads import limit_threads
 
-    if not l1 > 0:
-        raise UsageError(f"The --l1 option must be a positive number. Got {l1} instead.")
-    if out is not None and not Path(out).resolve().parent.is_dir():
-        raise UsageError(f"The --out option must name a file in a folder that exists. Got {out!r} instead.")
+    target = None if out is None else check_target(out)
     with limit_threads(n_jobs):
         machine = machine_facts()
         rows = []
@@ -47,46 +49,33 @@ def bench(
             rows.append(row)
             click.echo(f"{row['data']}, {row['problem']}: {row['method']}", err=True)
     result = {"machine": machine, "l1": l1, "rows": rows}
-    if out is not None:
-        write_text(Path(out), to_json(result))
+    if target is not None:
+        write_text(target, to_json(result))
         click.echo(f"Wrote {out}", err=True)
     if as_json:
         click.echo(json.dumps(result, indent=2))
         return
-    for table in tables(rows, machine):
-        print_table(table, sys.stdout)
+    for place in dict.fromkeys((row["data"], row["problem"]) for row in rows):
+        own = [row for row in rows if (row["data"], row["problem"]) == place]
+        print_table(_table(": ".join(place), own, machine), sys.stdout)
 
 
-def tables(rows: list[dict[str, Any]], machine: dict[str, Any]) -> list[Any]:
-    """One table per data set and problem."""
+def _table(title: str, rows: list[dict[str, Any]], machine: dict[str, Any]) -> Any:
     from residuum.reports.numbers import scientific, significant
     from residuum.reports.table import Table
 
-    found: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    skipped: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        key = row["data"], row["problem"]
-        found.setdefault(key, [])
-        if row.get("status"):
-            skipped.setdefault(key, []).append(f"{row['method']}: {row['status']}")
-            continue
-        found[key].append(
-            (
-                row["method"],
-                significant(row["ms_per_query"]),
-                significant(row["ratio"]),
-                significant(row["support"]) if "support" in row else "",
-                scientific(row.get("violation")),
-                scientific(row.get("gap")),
-            )
+    lines = tuple(
+        (
+            row["method"],
+            significant(row["ms_per_query"]),
+            significant(row["ratio"]),
+            significant(row["support"]) if "support" in row else "",
+            scientific(row.get("violation")),
+            scientific(row.get("gap")),
         )
-    machine_line = f"{machine['cpu']}, {machine['cores']} cores."
-    return [
-        Table(
-            title=f"{data}: {problem}",
-            columns=("Method", "ms per query", "GEMM = 1", "Support", "Violation", "Gap"),
-            rows=tuple(lines),
-            notes=(*skipped.get((data, problem), ()), machine_line),
-        )
-        for (data, problem), lines in found.items()
-    ]
+        for row in rows
+        if "status" not in row
+    )
+    skipped = [f"{row['method']}: {row['status']}" for row in rows if "status" in row]
+    heads = ("Method", "ms per query", "GEMM = 1", "Support", "Violation", "Gap")
+    return Table(title, heads, lines, notes=(*skipped, f"{machine['cpu']}, {machine['cores']} cores."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,6 @@ from residuum.errors import DataFormatError, NotConvergedError, UsageError
 
 if TYPE_CHECKING:
     from residuum.experiments.compared_data import Data
-    from residuum.experiments.comparison import Settings
-
-# Values of options that say nothing, where it is not None.
-_UNSET = {"encoding": "utf-8", "missing": "error", "drop": ()}
 
 
 @click.command()
@@ -66,79 +62,94 @@ def compare(
     again with --out and its folder.
     """
     from residuum.experiments import comparison
-    from residuum.experiments.compared_data import bundled_digits
-    from residuum.experiments.run_folder import open_folder
-    from residuum.experiments.summary import comparison_table
-    from residuum.reports.table import print_table
+    from residuum.experiments.compared_data import bundled_digits, random_splits
+    from residuum.experiments.report import comparison_table, report_page
+    from residuum.experiments.runner import open_folder
+    from residuum.reports.table import markdown, print_table
+    from residuum.system.files import write_text
     from residuum.system.machine import machine_facts
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
+    context = click.get_current_context()
     chosen = comparison.choose_methods(methods)
     if data is None:
-        _refuse_without_data(options)
+        for name, parameter in _given(context).items():
+            if name in options:
+                raise UsageError(f"{parameter.opts[0]} goes with DATA, a file or folder of your own.")
         samples = bundled_digits()
-        trials = 5 if trials is None else trials
         train_per_class = 50 if train_per_class is None else train_per_class
     else:
-        samples, trials, train_per_class = _own_samples(data, trials, train_per_class, seed, options)
-    settings = comparison.Settings(chosen, trials, train_per_class, seed, n_jobs, select).checked(samples)
-    with limit_threads(n_jobs):
+        samples, train_per_class = _own_samples(data, trials, train_per_class, seed, options)
+    if train_per_class is not None:
+        count = 5 if trials is None else trials
+        splits = random_splits(
+            samples.labels, trials=count, train_per_class=train_per_class, seed=seed, name=samples.name
+        )
+        samples = replace(samples, trials=splits)
+    samples = replace(samples, arguments=_command_line(context))
+    settings = comparison.Settings(chosen, len(samples.trials), train_per_class, seed, n_jobs, select)
+    with limit_threads(n_jobs), progress_bars() as report:
         machine = machine_facts()
-        content = {"arguments": samples.arguments, "content": samples.fingerprint()} if data else {}
         decisive = {
             "command": "compare",
             "data": samples.name,
-            **content,
+            "content": samples.fingerprint(),
+            "features": [samples.scale, samples.pca],
             **asdict(settings),
             "parameters": comparison.parameters(settings),
             "machine": machine,
         }
         folder = open_folder("compare", out, decisive)
-        results = _run_and_write(settings, samples, folder, machine)
+        on_step = lambda text, done, total: report("compare", done, total, text)  # noqa: E731
+        results = comparison.run(settings, samples, folder, machine, on_step=on_step)
+    table = comparison_table(results)
+    write_text(folder / "table.md", markdown(table))
+    write_text(folder / "report.html", report_page(results, table))
     if as_json:
-        click.echo(json.dumps(_brief(results, folder), indent=2))
+        raw = ("tuned", "trials", "cells", "illustration")  # they are in results.json
+        brief = {name: value for name, value in results.items() if name not in raw}
+        click.echo(json.dumps({"folder": str(folder), **brief}, indent=2))
     else:
-        print_table(comparison_table(results), sys.stdout)
+        print_table(table, sys.stdout)
     click.echo(f"Wrote results.json, table.md and report.html to {folder}", err=True)
-    _demand_convergence(results["summary"])
+    short = [f"{row['method']} {row['unconverged']}" for row in results["summary"] if row["unconverged"]]
+    if short:
+        raise NotConvergedError(
+            f"Some queries missed the tolerance of their solver: {', '.join(short)} (method, queries). The "
+            "results are written; the gaps in results.json say how far from the optimum each one is."
+        )
 
 
-def _refuse_without_data(options: dict[str, Any]) -> None:
-    """Options of reading say nothing about the bundled digits."""
-    given = [name for name, value in options.items() if value != _UNSET.get(name)]
-    if given:
-        raise UsageError(f"{_option(given[0])} goes with DATA, a file or folder of your own.")
+def _given(context: click.Context) -> dict[str, click.Parameter]:
+    """The arguments and options that the user gave, by name."""
+    source = {parameter.name or "": parameter for parameter in context.command.params}
+    given = click.core.ParameterSource.COMMANDLINE
+    return {name: each for name, each in source.items() if context.get_parameter_source(name) is given}
 
 
-def _option(name: str) -> str:
-    return "--" + {"extractor": "with"}.get(name, name).replace("_", "-")
-
-
-def _arguments(path: Path, options: dict[str, Any]) -> str:
-    """The words of a command line that name the data and how they are read."""
-    words = [shlex.quote(str(path))]
-    for name, value in options.items():
-        if value is None or value == _UNSET.get(name):
-            continue
-        option = _option(name)
+def _command_line(context: click.Context) -> str:
+    """The command that gives the same results again."""
+    words = ["residuum compare"]
+    for name, parameter in _given(context).items():
+        value = context.params[name]
         if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
-            continue
-        if name == "image_shape":
-            value = "x".join(map(str, value))
-        for item in value if isinstance(value, tuple) else (value,):
-            words.append(f"{option} {shlex.quote(str(item))}")
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        elif name != "out":
+            text = "x".join(map(str, value)) if name == "image_shape" else value
+            flag = "" if name == "data" else f"{parameter.opts[0]} "
+            items = text if isinstance(text, tuple) else (text,)
+            words += [f"{flag}{shlex.quote(str(item))}" for item in items]
     return " ".join(words)
 
 
 def _own_samples(
     path: Path, trials: int | None, train_per_class: int | None, seed: int, options: dict[str, Any]
-) -> tuple[Data, int, int | None]:
-    """Samples of a file or folder, the number of trials, and of training samples of each class."""
-    from residuum.experiments.compared_data import Data, splitting_of
+) -> tuple[Data, int | None]:
+    """Samples of a file or folder with their trials, or else how many samples of each class are to train."""
+    from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
     from residuum.models.preparing import chosen_scale
 
-    arguments = _arguments(path, options)
     found = shared.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
@@ -147,15 +158,15 @@ def _own_samples(
             found, _ = shared.features_of_images(found, options)
     elif options["extractor"] is not None:
         raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
-    splitting = splitting_of(
-        found,
-        trials=trials,
-        train_per_class=train_per_class,
-        test_size=options["test_size"],
-        seed=seed,
-    )
-    if splitting.note:
-        click.echo(f"{found.source}: {splitting.note}", err=True)
+    size, note = options["test_size"], ""
+    given = given_trials(found, trials=trials, train_per_class=train_per_class, test_size=size, seed=seed)
+    if given is None:
+        half, note = half_of_smallest_class(found)
+        note, train_per_class = (note, half) if train_per_class is None else ("", train_per_class)
+    elif found.split is None and size is None:
+        note = "0.3 of the samples are held out, whole groups; --test-size says otherwise"
+    if note:
+        click.echo(f"{found.source}: {note}", err=True)
     assert found.features is not None
     assert found.labels is not None
     shape = found.image_shape
@@ -163,47 +174,10 @@ def _own_samples(
         name=path.name,
         samples=found.features,
         labels=found.labels,
-        image_shape=(shape[0], shape[1]) if shape is not None and len(shape) == 2 else None,
-        trials=splitting.given,
+        image_shape=shape if shape is not None and len(shape) == 2 else None,
+        trials=given or (),
         scale=chosen_scale(found, options["scale"]),
         pca=options["pca"],
         groups=found.groups,
-        arguments=arguments,
     )
-    return data, splitting.trials, splitting.train_per_class
-
-
-def _run_and_write(settings: Settings, data: Data, folder: Path, machine: dict[str, Any]) -> dict[str, Any]:
-    """Run with a progress bar and fill the run folder."""
-    from residuum.experiments.comparison import run
-    from residuum.experiments.report import report_page
-    from residuum.experiments.summary import comparison_table
-    from residuum.reports.table import markdown
-    from residuum.system.files import write_text
-    from residuum.system.progress import progress_bars
-
-    with progress_bars() as report:
-
-        def on_step(text: str, done: int, total: int, left: float | None) -> None:
-            report("compare", done, total, text)
-
-        results = run(settings, data, folder, machine, on_step=on_step)
-    table = comparison_table(results)
-    write_text(folder / "table.md", markdown(table))
-    write_text(folder / "report.html", report_page(results, table))
-    return results
-
-
-def _brief(results: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The results without the raw lists, which are in results.json."""
-    kept = ("format", "created", "data", "settings", "parameters", "machine", "summary")
-    return {"folder": str(folder), **{name: results[name] for name in kept}}
-
-
-def _demand_convergence(summary: list[dict[str, Any]]) -> None:
-    short = [f"{row['method']} {row['unconverged']}" for row in summary if row["unconverged"]]
-    if short:
-        raise NotConvergedError(
-            f"Some queries missed the tolerance of their solver: {', '.join(short)} (method, queries). The "
-            "results are written; the gaps in results.json say how far from the optimum each one is."
-        )
+    return data, train_per_class if given is None else None

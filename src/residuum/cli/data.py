@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from residuum.cli.output import json_text
+from residuum.system.json_text import to_json
 
 # Data sets are imported inside the commands: `residuum --help` must not wait for them.
 
@@ -54,7 +54,7 @@ def status_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
     home = data_home(data)
     rows = [status(DATASETS[name], home, subset=subset) for name in names or DATASETS]
     if as_json:
-        click.echo(json_text({"home": str(home), "datasets": rows}))
+        click.echo(to_json({"home": str(home), "datasets": rows}), nl=False)
     else:
         click.echo(f"data home: {home}")
         for row in rows:
@@ -129,7 +129,7 @@ def verify_command(names: tuple[str, ...], data: Path | None, subset: bool, as_j
         except DataError as error:
             reports.append({"name": name, "ok": False, "error": str(error)})
     if as_json:
-        click.echo(json_text(reports))
+        click.echo(to_json(reports), nl=False)
     else:
         for report in reports:
             result = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,19 +17,21 @@ import click
 
 if TYPE_CHECKING:
     from residuum.experiments.runner import OnStep
-    from residuum.paper.availability import Availability
     from residuum.paper.running import Plan
+
+# Without importing `paper`, so that --help is quick; a test compares them with its EXPERIMENTS.
+NAMES = (*(f"table{number}" for number in range(1, 12)), "figure1", "figure2")
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=click.Choice([*NAMES, "all"]))
 @click.option("--trials", type=int, help="Random splits.  [default: as the paper]")
 @click.option("--quick", is_flag=True, help="Fewer trials, rows and queries; for a first look.")
 @click.option(
     "--protocol",
+    type=click.Choice(["published", "authors", "best", "all"]),
     default="all",
     show_default=True,
-    metavar="published|authors|best|all",
     help="How parameters are chosen.",
 )
 @click.option("--resume/--fresh", default=True, help="Keep finished results (default) or compute them again.")
@@ -58,48 +61,31 @@ def reproduce(
     """Run the paper's experiments again: table1 to table11, figure1, figure2, or all.
 
     Tables go to standard output with the paper's numbers beside ours. The run folder keeps one file for every
-    finished result (raw predictions, parameters, seed, versions, machine), and report.md and
-    report.html. An interrupted run continues when the same command is given again.
+    finished result (raw predictions, parameters, seed, versions, machine), report.md and report.html. An
+    interrupted run continues when the same command is given again.
 
     Table 6 has six sets of photographs; tables 7 to 11 are its rows of one data set each, with the figures of
     other systems that the paper quotes. Data sets and features that are not at hand are left out by name.
     """
-    from residuum.experiments.comparison import check_trials
-    from residuum.experiments.run_folder import open_folder
-    from residuum.experiments.runner import run_job
-    from residuum.paper.figures import figure_job
-    from residuum.paper.protocols import choose_protocols
-    from residuum.paper.running import accuracy_job, make_plan
-    from residuum.paper.speed import speed_job
-    from residuum.paper.tables import EXPERIMENTS, get_experiment
+    from residuum.experiments.compared_data import check_trials
+    from residuum.experiments.runner import open_folder, run_job
+    from residuum.paper.extras import extra_job
+    from residuum.paper.protocols import PROTOCOLS
+    from residuum.paper.running import accuracy_job
     from residuum.system.threads import allowed_cores, limit_threads
 
-    wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
-    experiments = [get_experiment(name) for name in wanted]
-    protocols = choose_protocols(protocol)
+    wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
+    protocols = tuple(PROTOCOLS) if protocol == "all" else (protocol,)
     check_trials(1 if trials is None else trials, seed)
-    here = partial(_available, data=data, allow_subset=allow_subset, strict="all" not in names)
-    plans = [
-        make_plan(
-            EXPERIMENTS[name],
-            found.rows,
-            trials=trials,
-            quick=quick,
-            protocols=protocols,
-            seed=seed,
-            listings=found.listings,
-        )
-        for name, tables in _tables_to_run(experiments).items()
-        if (found := here(name, [row.name for table in tables for row in table.rows], tables)).rows
-    ]
-    extras = [e for e in experiments if e.kind != "accuracy" and here(e.setting, [e.row], [e]).rows]
+    find = partial(_available, data=data, allow_subset=allow_subset, strict="all" not in names)
+    chosen = {"trials": trials, "quick": quick, "protocols": protocols, "seed": seed}
+    plans, extras = _to_run(wanted, find, chosen)
     homes: dict[str, Any] = {"data_home": data, "cache_dir": _cache_dir(data)}
     settings = {"command": "reproduce", "quick": quick, "seed": seed}
     with limit_threads(n_jobs):
         folder = open_folder("reproduce", out or f"residuum-runs/reproduce{'-quick' * quick}", settings)
         jobs = [accuracy_job(plan, folder, **homes) for plan in plans]
-        make: dict[str, Any] = {"speed": speed_job, "figure": figure_job}
-        jobs += [make[extra.kind](extra, quick=quick, seed=seed, **homes) for extra in extras]
+        jobs += [extra_job(extra, quick=quick, seed=seed, **homes) for extra in extras]
         for job in jobs:
             with _progress() as on_step:
                 run_job(job, folder, fresh=not resume, n_jobs=allowed_cores(n_jobs), on_step=on_step)
@@ -108,17 +94,33 @@ def reproduce(
     _report(folder, wanted, protocols, as_json)
 
 
-def _tables_to_run(experiments: list[Any]) -> dict[str, list[Any]]:
-    """Name of every table to run -> the tables asked for, of which several may be rows of one."""
+def _to_run(
+    wanted: tuple[str, ...], find: Callable[..., dict[int | str, str | None]], chosen: dict[str, Any]
+) -> tuple[list[Plan], list[Any]]:
+    """The plans of the tables, of which several may be rows of one, and the other experiments."""
+    from residuum.paper.running import make_plan
+    from residuum.paper.tables import EXPERIMENTS
+
     asked: dict[str, list[Any]] = {}
-    for table in (e for e in experiments if e.kind == "accuracy"):
-        asked.setdefault(table.run_as or table.name, []).append(table)
-    return asked
+    plans, extras = [], []
+    for entry in (EXPERIMENTS[name] for name in wanted):
+        if entry.kind == "accuracy":
+            asked.setdefault(entry.run_as or entry.name, []).append(entry)
+        elif find(entry.setting, [entry.row], [entry.name]):
+            extras.append(entry)
+    for name, tables in asked.items():
+        rows = [row.name for table in tables for row in table.rows]
+        listings = find(name, rows, [table.name for table in tables])
+        if listings:
+            table = EXPERIMENTS[name]
+            at_hand = tuple(row for row in table.rows if row.name in listings)
+            plans.append(make_plan(table, at_hand, **chosen, listings=listings))
+    return plans, extras
 
 
 def _available(
-    name: str, rows: list[Any], asked: list[Any], *, data: str | None, allow_subset: bool, strict: bool
-) -> Availability:
+    name: str, rows: list[Any], asked: list[str], *, data: str | None, allow_subset: bool, strict: bool
+) -> dict[int | str, str | None]:
     """The rows of a table that can run here; what cannot is named on stderr.
 
     With `strict`, it is an error if nothing can run.
@@ -127,25 +129,22 @@ def _available(
     from residuum.paper.availability import available
     from residuum.paper.tables import EXPERIMENTS
 
-    found = available(EXPERIMENTS[name], rows, data, allow_subset=allow_subset)
-    names = ", ".join(experiment.name for experiment in asked)
-    if not found.rows and strict:
-        reasons = "\n".join(f"  {what}: {reason}" for what, reason in found.missing.items())
-        raise DataNotFoundError(f"Nothing of {names} can run here.\n{reasons}")
-    for what, reason in found.missing.items():
-        click.echo(f"Left out {what} ({names}): {reason}", err=True)
-    return found
+    listings, missing = available(EXPERIMENTS[name], rows, data, allow_subset=allow_subset)
+    if not listings and strict:
+        reasons = "\n".join(f"  {what}: {reason}" for what, reason in missing.items())
+        raise DataNotFoundError(f"Nothing of {', '.join(asked)} can run here.\n{reasons}")
+    for what, reason in missing.items():
+        click.echo(f"Left out {what} ({', '.join(asked)}): {reason}", err=True)
+    return listings
 
 
 def _write_confusions(plans: list[Plan], folder: Path, homes: dict[str, Any]) -> None:
     from residuum.paper.confusions import write_confusions
-    from residuum.system.progress import progress_bars
 
-    pages = [(plan, row) for plan in plans if plan.table.data == "photographs" for row in plan.rows]
-    with progress_bars() as report:
-        for number, (plan, row) in enumerate(pages):
-            report("confusions", number, len(pages), row.title)
-            for path in write_confusions(plan, row, folder, **homes):
+    for plan in (plan for plan in plans if plan.table.data == "photographs"):
+        for row in plan.rows:
+            path = write_confusions(plan, row, folder, **homes)
+            if path is not None:
                 click.echo(f"Wrote {path}", err=True)
 
 
@@ -154,15 +153,15 @@ def _cache_dir(data: str | None) -> Path | None:
     return Path(data) / "features" if data and os.access(data, os.W_OK) else None
 
 
-def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json: bool) -> None:
+def _report(folder: Path, names: tuple[str, ...], protocols: tuple[str, ...], as_json: bool) -> None:
     from residuum.paper.report import numbers, tables_of, write_reports
     from residuum.reports.table import print_table
 
-    contents = write_reports(folder)
+    contents = write_reports(folder).chosen(set(names), protocols)
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), **numbers(contents, names, protocols)}, indent=2))
+        click.echo(json.dumps({"folder": str(folder), **numbers(contents, names)}, indent=2))
     else:
-        for table in tables_of(contents, names, protocols):
+        for table in tables_of(contents, names):
             print_table(table, sys.stdout)
             click.echo()
     click.echo(f"Wrote report.md and report.html to {folder}", err=True)
@@ -170,24 +169,17 @@ def _report(folder: Path, names: list[str], protocols: tuple[str, ...], as_json:
 
 @contextmanager
 def _progress() -> Iterator[OnStep]:
-    """A bar on stderr with what is being done and the time left; without a terminal, a line now and then."""
+    """A bar on stderr with what is being done; without a terminal, a line now and then."""
     from residuum.system.progress import progress_bars
 
-    printed = -1e9
+    printed = -math.inf
     with progress_bars() as report:
 
-        def on_step(text: str, done: int, total: int, left: float | None) -> None:
+        def on_step(text: str, done: int, total: int) -> None:
             nonlocal printed
-            note = text if left is None else f"{text}, about {_duration(left)} left"
-            report("reproduce", done, total, note)
+            report("reproduce", done, total, text)
             if not sys.stderr.isatty() and time.monotonic() - printed > 15 and done < total:
                 printed = time.monotonic()
-                click.echo(f"[{done}/{total}] {note}", err=True)
+                click.echo(f"[{done}/{total}] {text}", err=True)
 
         yield on_step
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

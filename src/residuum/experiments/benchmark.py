@@ -9,12 +9,12 @@ timed on a few queries.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from residuum.solvers.base import FloatArray
 from residuum.system.folders import data_home
 
 Row = dict[str, Any]
-Peer = Callable[[FloatArray, FloatArray, float], Any]
 
 
 def mixture_of_parts(
@@ -62,7 +61,46 @@ def mnist(
     return pca.transform(train), pca.transform(test)
 
 
-def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+# A peer prepares what is not timed and returns the call that is.
+
+
+def _scipy(atoms: FloatArray, queries: FloatArray, l1: float) -> Callable[[], Any]:
+    from scipy.optimize import nnls
+
+    return lambda: [nnls(atoms.T, query) for query in queries]
+
+
+def _spams(atoms: FloatArray, queries: FloatArray, l1: float) -> Callable[[], Any]:
+    import spams
+
+    gram, products = np.asfortranarray(atoms @ atoms.T), np.asfortranarray(atoms @ queries.T)
+    options = {"lambda1": max(l1 / 2, 1e-9), "mode": 2, "pos": l1 == 0, "numThreads": -1}
+    return partial(spams.lasso, np.asfortranarray(queries.T), Q=gram, q=products, **options)
+
+
+def _lasso(
+    module: str, name: str, atoms: FloatArray, queries: FloatArray, l1: float, **options: Any
+) -> Callable[[], Any]:
+    """A model of the lasso, as scikit-learn writes it, fitted to each query."""
+    alpha = max(l1, 1e-7) / (2 * atoms.shape[1])
+    make = getattr(importlib.import_module(module), name)
+    model = make(alpha=alpha, fit_intercept=False, positive=l1 == 0, **options)
+    return lambda: [model.fit(np.asfortranarray(atoms.T), query) for query in queries]
+
+
+# name -> (queries it is timed on, peer)
+PEERS: dict[str, tuple[int, Callable[..., Callable[[], Any]]]] = {
+    "spams": (200, _spams),
+    "scipy": (10, _scipy),
+    "scikit-learn Lasso": (3, partial(_lasso, "sklearn.linear_model", "Lasso", tol=1e-8, max_iter=100_000)),
+    "scikit-learn LassoLars": (3, partial(_lasso, "sklearn.linear_model", "LassoLars", max_iter=5000)),
+    "celer": (3, partial(_lasso, "celer", "Lasso", tol=1e-8, max_iter=200)),
+    "skglm": (3, partial(_lasso, "skglm", "Lasso", tol=1e-8, max_iter=200)),
+}
+
+
+def _fastest(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Seconds of the fastest of some calls, and what the last one returned."""
     best, result = np.inf, None
     for _ in range(repeats):
         start = time.perf_counter()
@@ -71,131 +109,25 @@ def _best(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return best, result
 
 
-def _scipy(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    from scipy.optimize import nnls
-
-    for query in queries:
-        nnls(atoms.T, query)
-
-
-def _lasso(
-    module: str, name: str, options: dict[str, Any], atoms: FloatArray, queries: FloatArray, l1: float
-) -> None:
-    """Fit a model of the lasso, as scikit-learn writes it, to each query."""
-    alpha = max(l1, 1e-7) / (2 * atoms.shape[1])
-    make = getattr(importlib.import_module(module), name)
-    model = make(alpha=alpha, fit_intercept=False, positive=l1 == 0, **options)
-    for query in queries:
-        model.fit(np.asfortranarray(atoms.T), query)
-
-
-def _daqp(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    import daqp
-
-    if l1 > 0:
-        raise _CannotRun("daqp has no l1 term")
-    n = len(atoms)
-    if n > 1000:
-        raise _CannotRun("daqp factorises a dense Hessian per query, minutes at this many atoms")
-    gram = np.ascontiguousarray(2.0 * (atoms @ atoms.T) + 1e-9 * np.eye(n))
-    upper, lower, sense = np.full(n, 1e30), np.zeros(n), np.zeros(n, dtype=np.int32)
-    for query in queries:
-        daqp.solve(gram, -2.0 * (atoms @ query), np.zeros((0, n)), upper, lower, sense)
-
-
-def _spams(atoms: FloatArray, queries: FloatArray, l1: float) -> None:
-    import spams
-
-    gram = np.asfortranarray(atoms @ atoms.T)
-    corr = np.asfortranarray(atoms @ queries.T)
-    data = np.asfortranarray(queries.T)
-    start = time.perf_counter()
-    spams.lasso(data, Q=gram, q=corr, lambda1=max(l1 / 2, 1e-9), mode=2, pos=l1 == 0, numThreads=-1)
-    raise _Timed(time.perf_counter() - start)
-
-
-class _CannotRun(Exception):
-    """A peer is installed but cannot take part, and says why."""
-
-
-class _Timed(Exception):
-    """Carries the seconds of a peer whose preparation is not to be counted."""
-
-
-# name -> (module, queries it is timed on, call)
-PEERS: dict[str, tuple[str, int, Peer]] = {
-    "spams": ("spams", 200, _spams),
-    "scipy": ("scipy", 10, _scipy),
-    "scikit-learn Lasso": (
-        "sklearn",
-        3,
-        partial(_lasso, "sklearn.linear_model", "Lasso", {"tol": 1e-8, "max_iter": 100_000}),
-    ),
-    "scikit-learn LassoLars": (
-        "sklearn",
-        3,
-        partial(_lasso, "sklearn.linear_model", "LassoLars", {"max_iter": 5000}),
-    ),
-    "celer": ("celer", 3, partial(_lasso, "celer", "Lasso", {"tol": 1e-8, "max_iter": 200})),
-    "skglm": ("skglm", 3, partial(_lasso, "skglm", "Lasso", {"tol": 1e-8, "max_iter": 200})),
-    "daqp": ("daqp", 2, _daqp),
-}
-
-
-def engine_rows(
-    atoms: FloatArray, queries: FloatArray, l1: float = 0.0, *, repeats: int = 3
-) -> Iterator[Row]:
-    """GEMM, preparation and engine (non-negative, or the lasso when l1 > 0) on one data set."""
-    n = len(queries)
-    gemm, _ = _best(lambda: queries @ atoms.T, 10)
-    yield {"method": "GEMM queries @ atoms.T", "ms_per_query": 1e3 * gemm / n, "ratio": 1.0}
-    setup, prepared = _best(lambda: prepare_atoms(atoms), 1)
-    yield {"method": "residuum: prepare atoms", "ms_per_query": 1e3 * setup / n, "ratio": setup / gemm}
-    solve_active_set(prepared, queries[:2], l1=l1, signed=l1 > 0)
-    seconds, solution = _best(lambda: solve_active_set(prepared, queries, l1=l1, signed=l1 > 0), repeats)
+def engine_rows(atoms: FloatArray, queries: FloatArray, l1: float, repeats: int) -> Iterator[Row]:
+    """The engine (non-negative, or the lasso when l1 > 0): preparation, then its answers to all queries."""
+    seconds, prepared = _fastest(lambda: prepare_atoms(atoms))
+    yield {"method": "residuum: prepare atoms", "seconds": seconds / len(queries)}
+    solve = partial(solve_active_set, prepared, l1=l1, signed=l1 > 0)
+    solve(queries[:2])
+    seconds, solution = _fastest(lambda: solve(queries), repeats)
     yield {
         "method": "residuum: exact",
-        "ms_per_query": 1e3 * seconds / n,
-        "ratio": seconds / gemm,
+        "seconds": seconds / len(queries),
         "violation": float(solution.violation.max()),
         "gap": float(solution.gap.max()),
         "converged": bool(solution.converged.all()),
-        "support": solution.codes.nnz / n,
+        "support": solution.codes.nnz / len(queries),
     }
-
-
-def peer_rows(atoms: FloatArray, queries: FloatArray, l1: float = 0.0) -> Iterator[Row]:
-    """One row per peer; ratios are to the GEMM of the same queries."""
-    gemm, _ = _best(lambda: queries @ atoms.T, 10)
-    per_query = gemm / len(queries)
-    for name, (module, count, call) in PEERS.items():
-        row: Row = {"method": name, "ms_per_query": None, "ratio": None}
-        if l1 > 0 and name == "scipy":
-            continue
-        try:
-            importlib.import_module(module)
-            some = queries[:count]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a peer short of its own tolerance is still timed
-                with contextlib.suppress(_Timed, _CannotRun):
-                    call(atoms[:100], queries[:1], l1)  # compile and load
-                start = time.perf_counter()
-                call(atoms, some, l1)
-            seconds = time.perf_counter() - start
-        except _Timed as timed:
-            seconds = timed.args[0]
-        except ImportError:
-            yield {**row, "status": f"skipped: {module} is not installed"}
-            continue
-        except _CannotRun as error:
-            yield {**row, "status": f"skipped: {error}"}
-            continue
-        yield {**row, "ms_per_query": 1e3 * seconds / len(some), "ratio": seconds / len(some) / per_query}
 
 
 def own_rows(atoms: FloatArray, queries: FloatArray) -> Iterator[Row]:
     """Our other solvers of the same family: five steps of ADMM, and SoftNRC to its optimum."""
-    gemm, _ = _best(lambda: queries @ atoms.T, 10)
     solvers = {
         "residuum: ADMM, 5 steps": NRC(),
         "residuum: SoftNRC, gap 1e-6": SoftNRC(tol=1e-6),
@@ -204,37 +136,60 @@ def own_rows(atoms: FloatArray, queries: FloatArray) -> Iterator[Row]:
     for name, classifier in solvers.items():
         fitted = classifier.fit(atoms, np.arange(len(atoms)) % 10)
         fitted.encode(queries[:50])
-        seconds, _ = _best(partial(fitted.encode, queries), 2)
-        yield {"method": name, "ms_per_query": 1e3 * seconds / len(queries), "ratio": seconds / gemm}
+        yield {"method": name, "seconds": _fastest(partial(fitted.encode, queries), 2)[0] / len(queries)}
+
+
+def peer_rows(atoms: FloatArray, queries: FloatArray, l1: float) -> Iterator[Row]:
+    """One row per peer."""
+    for name, (count, peer) in PEERS.items():
+        if l1 > 0 and name == "scipy":
+            continue
+        some = queries[:count]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a peer short of its own tolerance is still timed
+                peer(atoms[:100], some[:1], l1)()  # compile and load
+                yield {"method": name, "seconds": _fastest(peer(atoms, some, l1))[0] / len(some)}
+        except ImportError as error:
+            yield {"method": name, "status": f"skipped: {error.name} is not installed"}
 
 
 def exact_benchmark(
     *, peers: bool = True, large: bool = False, l1: float = 0.01, n_queries: int = 2000
 ) -> Iterator[Row]:
     """All rows: both problems on both data sets at N = 3000, D = 500; with ``large`` also all of MNIST."""
-    sets = {
-        "mixture of parts": mixture_of_parts(3000, n_queries),
-        "MNIST 300 per class": mnist(300, n_queries),
-    }
-    missing = "skipped: mnist.npz is not in the data home; see residuum data status mnist"
-    for name, data in sets.items():
-        for problem, weight in (("nonnegative", 0.0), ("lasso", l1)):
-            label = {"data": name, "problem": problem}
-            if data is None:
-                yield {**label, "method": "all", "status": missing}
-                continue
-            atoms, queries = data
-            if weight:
-                queries = queries[:400]
-            yield from ({**label, **row} for row in engine_rows(atoms, queries, weight))
-            if not weight:
-                yield from ({**label, **row} for row in own_rows(atoms, queries))
-            if peers:
-                yield from ({**label, **row} for row in peer_rows(atoms, queries, weight))
+    parts, digits = mixture_of_parts(3000, n_queries), mnist(300, n_queries)
+    for name, data in (("mixture of parts", parts), ("MNIST 300 per class", digits)):
+        yield from _rows(name, "nonnegative", data, peers=peers, own=True)
+        yield from _rows(name, "lasso", data and (data[0], data[1][:400]), l1=l1, peers=peers)
     if large:
-        label = {"data": "MNIST 60,000", "problem": "nonnegative"}
-        data = mnist(None, 10_000)
-        if data is None:
-            yield {**label, "method": "all", "status": missing}
-        else:
-            yield from ({**label, **row} for row in engine_rows(*data, repeats=1))
+        yield from _rows("MNIST 60,000", "nonnegative", mnist(None, 10_000), repeats=1)
+
+
+def _rows(
+    name: str,
+    problem: str,
+    data: tuple[FloatArray, FloatArray] | None,
+    *,
+    l1: float = 0.0,
+    repeats: int = 3,
+    peers: bool = False,
+    own: bool = False,
+) -> Iterator[Row]:
+    """The rows of one data set and problem, with milliseconds per query and multiples of the GEMM."""
+    if data is None:
+        status = "skipped: mnist.npz is not in the data home; see residuum data status mnist"
+        yield {"data": name, "problem": problem, "method": "all", "status": status}
+        return
+    atoms, queries = data
+    gemm = _fastest(lambda: queries @ atoms.T, 10)[0] / len(queries)
+    rows = chain(
+        [{"method": "GEMM queries @ atoms.T", "seconds": gemm}],
+        engine_rows(atoms, queries, l1, repeats),
+        own_rows(atoms, queries) if own else (),
+        peer_rows(atoms, queries, l1) if peers else (),
+    )
+    for row in rows:
+        seconds = row.pop("seconds", None)
+        timed = {} if seconds is None else {"ms_per_query": 1e3 * seconds, "ratio": seconds / gemm}
+        yield {"data": name, "problem": problem, **row, **timed}

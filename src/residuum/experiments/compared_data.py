@@ -24,17 +24,17 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """Samples with labels; `image_shape` where a sample is a picture."""
+    """Samples with labels, and the trials on them."""
 
     name: str
     samples: npt.NDArray[Any]  # (n_samples, n_features)
     labels: npt.NDArray[Any]  # (n_samples,)
-    image_shape: tuple[int, int] | None = None
-    trials: tuple[Split, ...] | None = None  # where the splits are given
+    image_shape: tuple[int, ...] | None = None  # where a sample is a picture
+    trials: tuple[Split, ...] = ()
     scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
     pca: int | None = None  # the same for principal directions
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
-    arguments: str = ""  # how the command line names these data
+    arguments: str = ""  # the command line that compares them
 
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""
@@ -44,7 +44,7 @@ class Data:
             np.ascontiguousarray(self.samples),
             repr(self.labels.tolist()).encode(),
             *groups,
-            *(parts.train.tobytes() + b"|" + parts.test.tobytes() for parts in self.trials or ()),
+            *(parts.train.tobytes() + b"|" + parts.test.tobytes() for parts in self.trials),
         )
 
 
@@ -59,88 +59,72 @@ def bundled_digits() -> Data:
 def random_split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:
     """A random split that depends on (seed, trial) alone, so trials can be added or run in any order."""
     generator = np.random.default_rng([seed, trial])
-    train = np.concatenate(
-        [
-            generator.permutation(np.flatnonzero(labels == label))[:train_per_class]
-            for label in np.unique(labels)
-        ]
-    )
+    members = [generator.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
+    train = np.concatenate([indices[:train_per_class] for indices in members])
     return Split(train, np.setdiff1d(np.arange(len(labels)), train))
 
 
-@dataclass(frozen=True)
-class Splitting:
-    """How samples are split: random trials by class, or splits that are given; and a note about it."""
-
-    trials: int
-    train_per_class: int | None
-    given: tuple[Split, ...] | None = None
-    note: str = ""
+def check_trials(trials: int, seed: int) -> None:
+    """Refuse numbers of trials and seeds that make no sense."""
+    if not 1 <= trials <= 1000:
+        raise UsageError(f"trials must be from 1 to 1000. Got {trials}.")
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {seed}.")
 
 
-def splitting_of(
-    data: OwnData,
-    *,
-    trials: int | None,
-    train_per_class: int | None,
-    test_size: float | None,
-    seed: int,
-) -> Splitting:
-    """What the data and the options decide; None is an option that was not given."""
+def random_splits(
+    labels: npt.NDArray[Any], *, trials: int, train_per_class: int, seed: int, name: str
+) -> tuple[Split, ...]:
+    """Random splits of the data set `name`, each with `train_per_class` training samples of each class."""
+    check_trials(trials, seed)
+    most = int(np.unique(labels, return_counts=True)[1].min()) - 1
+    if not 1 <= train_per_class <= most:
+        raise UsageError(
+            f"train_per_class must be from 1 to {most}: the smallest class of {name} has "
+            f"{most + 1} samples and one must stay a query. Got {train_per_class}."
+        )
+    return tuple(
+        random_split(labels, train_per_class=train_per_class, seed=seed, trial=trial)
+        for trial in range(trials)
+    )
+
+
+def given_trials(
+    data: OwnData, *, trials: int | None, train_per_class: int | None, test_size: float | None, seed: int
+) -> tuple[Split, ...] | None:
+    """The trials that the data or the size of a test part decide; None where classes are split evenly."""
     if train_per_class is not None and test_size is not None:
         raise UsageError("--train-per-class and --test-size both say how to split: leave one out.")
     if data.split is not None:
-        return _held_out(data, trials, train_per_class, test_size)
+        if train_per_class is not None or (trials or 1) > 1:
+            raise UsageError(
+                f"{data.source} brings its held-out samples, so there is one trial: leave --trials and "
+                "--train-per-class out."
+            )
+        parts = Split(*train_test(data, test_size=test_size))
+        if not len(parts.test):
+            raise DataFormatError(f"{data.source}: the split leaves no test samples.")
+        return (parts,)
     if test_size is None and data.groups is None:
-        return _by_class(data, trials, train_per_class)
-    note = ""
-    if test_size is None:
-        test_size = 0.3
-        note = "0.3 of the samples are held out, whole groups; --test-size says otherwise"
-    trials = 5 if trials is None else trials
-    given = tuple(
-        Split(*train_test(data, test_size=test_size, seed=_trial_seed(seed, trial)))
-        for trial in range(min(max(trials, 1), 1000))
-    )
-    return Splitting(trials, None, given, note)
+        return None
+    size, count = (0.3 if test_size is None else test_size), (5 if trials is None else trials)
+    check_trials(count, seed)
+    seeds = (np.random.SeedSequence([seed, trial]).generate_state(1)[0] for trial in range(count))
+    return tuple(Split(*train_test(data, test_size=size, seed=int(each))) for each in seeds)
 
 
-def _held_out(
-    data: OwnData, trials: int | None, train_per_class: int | None, test_size: float | None
-) -> Splitting:
-    if train_per_class is not None or (trials or 1) > 1:
-        raise UsageError(
-            f"{data.source} brings its held-out samples, so there is one trial: leave --trials and "
-            "--train-per-class out."
-        )
-    parts = Split(*train_test(data, test_size=test_size))
-    if not len(parts.test):
-        raise DataFormatError(f"{data.source}: the split leaves no test samples.")
-    return Splitting(1, None, (parts,))
-
-
-def _trial_seed(seed: int, trial: int) -> int:
-    return int(np.random.SeedSequence([seed % 2**32, trial]).generate_state(1)[0])
-
-
-def _by_class(data: OwnData, trials: int | None, train_per_class: int | None) -> Splitting:
-    """Half of the smallest class for training, at most 50, unless the user gave a number."""
+def half_of_smallest_class(data: OwnData) -> tuple[int, str]:
+    """Half of the smallest class, at most 50: training samples of each class by default; and a note on it."""
     classes, counts = np.unique(np.asarray(data.labels), return_counts=True)
     if len(classes) < 2:
         raise DataFormatError(f"All samples of {data.source} are of class {classes.tolist()[0]!r}.")
     smallest = int(counts.argmin())
-    name = repr(classes.tolist()[smallest])
-    if counts[smallest] < 2:
+    name, count = repr(classes.tolist()[smallest]), int(counts[smallest])
+    if count < 2:
         raise DataFormatError(
             f"{data.source}: class {name} has 1 sample, so none can be held out. Add samples, drop the "
             "class, or hold samples out with --test, --split or --test-size."
         )
-    trials = 5 if trials is None else trials
-    if train_per_class is not None:
-        return Splitting(trials, train_per_class)
-    half = min(50, int(counts[smallest]) // 2)
-    note = (
-        f"{half} training samples of each class; the smallest, {name}, has {counts[smallest]}. "
-        "--train-per-class says otherwise"
-    )
-    return Splitting(trials, half, note=note)
+    half = min(50, count // 2)
+    note = f"{half} training samples of each class; the smallest, {name}, has {count}."
+    return half, f"{note} --train-per-class says otherwise"

@@ -20,27 +20,17 @@ from residuum.solvers.base import dense
 
 STEPS = 100
 RHO = 1.0
-CODERS = {"SRC": SRC, "CRC": CRC, "NRC": NRC}
+CURVES = ("c - z", "change of c", "change of z")
 
 
 def illustrate(
-    samples: npt.NDArray[Any], labels: npt.NDArray[Any], train: npt.NDArray[np.int64], query: int
+    samples: npt.NDArray[Any], labels: npt.NDArray[Any], query: npt.NDArray[Any], label: Any
 ) -> dict[str, Any]:
-    """Codes and convergence curves of sample number `query` over the training samples, as plain JSON.
-
-    Parameters
-    ----------
-    samples, labels
-        All samples.
-    train : ndarray of int
-        Indices of the training samples.
-    query : int
-        Index of the query.
-    """
-    point = samples[query][None]  # (1, n_features)
+    """Codes and convergence curves of a query of the class `label` over training samples, as plain JSON."""
+    point = query[None]  # (1, n_features)
     codes, predictions = {}, {}
-    for name, make in CODERS.items():
-        classifier = make().fit(samples[train], labels[train])
+    for name, classifier in {"SRC": SRC(), "CRC": CRC(), "NRC": NRC()}.items():
+        classifier.fit(samples, labels)
         codes[name] = _digits(dense(classifier.encode(point))[0])
         predictions[name] = classifier.predict(point)[0].item()
     dictionary = classifier.dictionary_
@@ -48,17 +38,13 @@ def illustrate(
     unit, _, _ = unit_rows(point.astype(np.float64))
     curves = solver.trace(unit).curves[:, :, 0]  # (n_steps, 3)
     return {
-        "query": query,
-        "label": labels[query].item(),
-        "sample": samples[query].tolist(),
+        "label": label.item(),
         "atom_labels": classifier.classes_[dictionary.atom_class].tolist(),
         "codes": codes,
         "predictions": predictions,
         "rho": RHO,
         "published_steps": NRC().max_iter,
-        "curves": {
-            name: _digits(curves[:, i]) for i, name in enumerate(("c - z", "change of c", "change of z"))
-        },
+        "curves": {name: _digits(curves[:, i]) for i, name in enumerate(CURVES)},
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
@@ -37,31 +37,38 @@ def compared() -> dict[str, Callable[..., Any]]:
     return {**BASELINES, **METHODS}
 
 
-class LinearSearch:
-    """A grid over C with the two faces of the ``*CV`` estimators: `fit` chooses, `predict_grid` does not.
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Name and parameters of an estimator, or of the last step of a pipeline."""
+    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    return {"estimator": type(estimator).__name__, **estimator.get_params()}
 
-    Parameters
-    ----------
-    make : callable
-        C -> estimator.
-    Cs : sequence of float
-        Values of C; the smallest, most regularised one wins a tie.
-    cv : int or list of splits
-        As in scikit-learn.
+
+class LinearSearch:
+    """A grid over C with the methods of the ``*CV`` estimators that experiments use.
+
+    `make` turns a C into an estimator; `cv` is that of scikit-learn. The smallest C wins a tie.
     """
 
-    def __init__(self, make: Callable[..., Pipeline], Cs: Sequence[float], cv: Any = 5) -> None:
-        self._make, self._Cs, self._cv = make, sorted(Cs), cv
+    def __init__(self, make: Callable[[float], Pipeline], Cs: Sequence[float], cv: Any = None) -> None:
+        self._make, self._Cs, self.cv = make, sorted(Cs), cv
 
-    def fit(self, X: Array, y: Array) -> LinearSearch:
+    def get_params(self) -> dict[str, Any]:
+        """The values of C."""
+        return {"Cs": self._Cs}
+
+    def fit(self, X: Array, y: Array, *, groups: Any = None, fold_features: Any = None) -> LinearSearch:
         """Choose C by cross-validation and fit to all samples."""
-        estimator = self._make(self._Cs[0])
-        name = f"{estimator.steps[-1][0]}__C"
-        search = GridSearchCV(estimator, {name: self._Cs}, cv=self._cv).fit(X, y)
-        self.best_params_ = {"C": search.best_params_[name]}
-        self.best_score_ = float(search.best_score_)
-        self.best_estimator_ = search.best_estimator_
+        smallest = int(np.unique(y, return_counts=True)[1].min())
+        folds = check_cv(min(5, smallest) if self.cv is None else self.cv, y, classifier=True)
+        scores = []
+        for train, test in folds.split(X, y, groups):
+            learned, held_out = fold_features(train, test) if fold_features else (X[train], X[test])
+            scores.append([self._make(C).fit(learned, y[train]).score(held_out, y[test]) for C in self._Cs])
+        means = np.mean(scores, axis=0)
+        best = int(means.argmax())
+        self.best_params_, self.best_score_ = {"C": self._Cs[best]}, float(means[best])
         self.cv_results_ = {"params": self._Cs}
+        self.best_estimator_ = self._make(self._Cs[best]).fit(X, y)
         return self
 
     def predict(self, X: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The runner of every experiment: each finished cell is one file, written whole or not at all.
+"""The runner of every experiment: a finished cell is one file of a run folder, written whole or not at all.
 
 A cell is one result: one method on one trial, for example. Its file holds what was computed and the recipe,
 which is everything that decided it; a later run keeps a cell of an equal recipe and computes the others. The
@@ -8,7 +8,7 @@ files are also all that worker processes hand back, so progress is read from the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,85 +16,99 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from residuum.errors import InterruptedRunError
-from residuum.experiments.run_folder import CELLS
+from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.files import write_text
-from residuum.system.json_text import to_json
+from residuum.system.json_text import plain, to_json
 from residuum.system.processes import run_in_processes
 
 FORMAT = "residuum cell 2"
+SETTINGS = "settings.json"
+CELLS = "cells"
 
 Say = Callable[[str], None]
-# on_step(text, cells done, cells in all, seconds left or None)
-OnStep = Callable[[str, int, int, float | None], None]
+OnStep = Callable[[str, int, int], None]  # on_step(text, cells done, cells in all)
+
+
+def open_folder(kind: str, out: str | None, settings: dict[str, Any]) -> Path:
+    """A folder for this run: a new one, an empty one, or that of an earlier run with the same settings.
+
+    By default it is ``residuum-runs/KIND-DATE-TIME``. The settings are everything that decides the results.
+    """
+    if out == "":
+        raise UsageError("out must name a folder. Got an empty name.")
+    folder = Path(out or f"residuum-runs/{kind}-{datetime.now():%Y%m%d-%H%M%S-%f}")
+    if (folder / SETTINGS).is_file():
+        _check_same(folder, plain(settings))
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{folder} is a file, not a folder. Pass --out with a new folder.") from None
+    except OSError as error:
+        raise UsageError(
+            f"Cannot make the folder {folder}: {error.strerror}. Pass --out with a folder you can write to."
+        ) from None
+    if any(folder.iterdir()):
+        raise UsageError(
+            f"The folder {folder} is not empty and holds no earlier run of {kind}. "
+            "Pass --out with a new folder, an empty one, or that of an earlier run."
+        )
+    (folder / CELLS).mkdir()
+    write_text(folder / SETTINGS, to_json(settings))
+    return folder
+
+
+def _check_same(folder: Path, settings: dict[str, Any]) -> None:
+    try:
+        earlier = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except ValueError:
+        earlier = None
+    if earlier != settings:
+        raise UsageError(
+            f"The folder {folder} holds a run with other settings ({_first_difference(earlier, settings)}). "
+            "Pass the same settings to continue it, or --out with a new folder."
+        )
+
+
+def _first_difference(earlier: Any, now: Any, name: str = "format") -> str:
+    if isinstance(earlier, dict) and isinstance(now, dict):
+        key = next(key for key in {**earlier, **now} if earlier.get(key) != now.get(key))
+        return _first_difference(earlier.get(key), now.get(key), key)
+    return f"{name}: {earlier} there, {now} here"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One result to compute.
+    """One result to compute."""
 
-    Attributes
-    ----------
-    name : str
-        Path of its file below the folder of cells, without the ending.
-    title : str
-        What a progress bar says.
-    recipe : dict
-        Everything that decides the result, as plain JSON.
-    group : tuple
-        Cells of one group share their preparation: one process computes them one after the other.
-    like : tuple
-        Cells that are alike in this take about as long.
-    cost : float
-        Guess of the time relative to other cells, until like cells have been measured.
-    """
-
-    name: str
-    title: str
-    recipe: dict[str, Any]
-    group: tuple[Any, ...] = ()
-    like: tuple[Any, ...] = ()
-    cost: float = 1.0
+    name: str  # path of its file below the folder of cells, without the ending
+    title: str  # what a progress bar says
+    recipe: dict[str, Any]  # everything that decides the result, as plain JSON
+    group: tuple[Any, ...] = ()  # cells of one group share their preparation: one process computes them
 
     def path(self, folder: Path) -> Path:
         """The file of this cell in a run folder."""
         return folder / CELLS / f"{self.name}.json"
 
 
-# Yields the content of each cell of a group, in order. The content has "predictions" or the like, and
-# "seconds", the time this cell took.
-Work = Callable[[list[Cell], Say], Iterator[dict[str, Any]]]
+@dataclass(frozen=True)
+class Job:
+    """Cells, and how they are computed. For several processes it must be possible to pickle `work`."""
+
+    cells: list[Cell]  # those of one group next to each other
+    work: Callable[[list[Cell], Say], Iterator[dict[str, Any]]]  # yields the content of each cell of a group
+    most_workers: int = 1  # how many processes may share the work; one process is this one
+    # Called with the cells to compute before other processes start, to leave on disk what all of them need.
+    before_workers: Callable[[list[Cell], Say], None] = lambda cells, say: None
 
 
-def read_cell(path: Path) -> dict[str, Any] | None:
-    """A finished cell; None where there is none that can be read."""
+def read_cell(path: Path, expected: str = FORMAT) -> dict[str, Any] | None:
+    """A finished cell, or another file of the `expected` format; None where there is none to be read."""
     try:
         cell = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return cell if isinstance(cell, dict) and cell.get("format") == FORMAT else None
-
-
-@dataclass(frozen=True)
-class Job:
-    """Cells, and how they are computed.
-
-    Attributes
-    ----------
-    cells : list of Cell
-        What to compute, cells of one group next to each other.
-    work : callable
-        Computes the cells of one group. For several processes it must be possible to pickle it.
-    most_workers : int
-        How many processes may share the work; one process is this one.
-    before_workers : callable
-        Called with the cells to compute before other processes start, to leave on disk what all of them need.
-    """
-
-    cells: list[Cell]
-    work: Work
-    most_workers: int = 1
-    before_workers: Callable[[list[Cell], Say], None] = lambda cells, say: None
+    return cell if isinstance(cell, dict) and cell.get("format") == expected else None
 
 
 def run_job(
@@ -103,64 +117,59 @@ def run_job(
     *,
     fresh: bool = False,
     n_jobs: int = 1,
-    on_step: OnStep = lambda text, done, total, left: None,
+    on_step: OnStep = lambda text, done, total: None,
 ) -> int:
-    """Compute every cell that the folder does not hold yet; return how many were computed.
+    """Compute every cell that the folder does not hold yet, or with `fresh` every one; return how many.
 
-    Parameters
-    ----------
-    job : Job
-        What to compute.
-    folder : Path
-        Run folder.
-    fresh : bool
-        Whether cells of an earlier run are computed again.
-    n_jobs : int
-        Cores that worker processes share.
-    on_step : callable
-        Called with (what, cells done, cells in all, seconds left or None).
+    Worker processes share `n_jobs` cores. `on_step` is called with (what, cells done, cells in all).
     """
-    progress = _Progress(job.cells, folder, on_step)
-    if not fresh:
-        progress.look()
-    pending = list(progress.pending)
+    pending = [cell for cell in job.cells if fresh or not _is_finished(cell, folder)]
     for cell in pending:
         cell.path(folder).unlink(missing_ok=True)
     groups = [list(group) for _, group in groupby(pending, key=lambda cell: cell.group)]
-    workers = progress.workers = max(1, min(n_jobs, job.most_workers, len(groups)))
+    workers, total = max(1, min(n_jobs, job.most_workers, len(groups))), len(job.cells)
+
+    def done() -> int:
+        return total - sum(not cell.path(folder).exists() for cell in pending)
+
+    def say(text: str) -> None:
+        on_step(text, done(), total)
+
     try:
         if workers == 1:
             for group in groups:
-                _compute(job.work, group, folder, progress.say, progress.update)
+                _compute(job.work, folder, say, group)
         else:
-            job.before_workers(pending, progress.say)
-            # The longest of a trial first, so that none of them is left over for one process at the end.
-            groups.sort(key=lambda group: (group[0].group[0], -sum(cell.cost for cell in group)))
+            job.before_workers(pending, say)
             run_in_processes(
-                partial(_compute_group, job.work, groups, folder),
-                range(len(groups)),
+                partial(_compute, job.work, folder, _say_nothing),
+                groups,
                 workers=workers,
                 threads=n_jobs // workers,
-                on_wait=progress.update,
+                on_wait=partial(say, f"{workers} processes"),
             )
     except KeyboardInterrupt:
-        progress.look()
         raise InterruptedRunError(
-            f"{progress.done} of {progress.total} results are kept in {folder}; "
+            f"{done()} of {total} results are kept in {folder}; "
             f"the same command with --out {folder} continues from there."
         ) from None
     finally:
         for part in folder.rglob(".*.part"):  # of processes that were ended while they wrote
             part.unlink(missing_ok=True)
-    on_step("report", progress.total, progress.total, 0.0)
+    on_step("report", total, total)
     return len(pending)
 
 
-def _compute_group(work: Work, groups: list[list[Cell]], folder: Path, number: int) -> None:
-    _compute(work, groups[number], folder, lambda text: None, lambda: None)
+def _is_finished(cell: Cell, folder: Path) -> bool:
+    found = read_cell(cell.path(folder))
+    return found is not None and found["recipe"] == cell.recipe
 
 
-def _compute(work: Work, cells: list[Cell], folder: Path, say: Say, after: Callable[[], None]) -> None:
+def _say_nothing(text: str) -> None:
+    pass
+
+
+def _compute(work: Any, folder: Path, say: Say, cells: list[Cell]) -> None:
     contents = work(cells, say)
     for cell in cells:
         say(cell.title)
@@ -169,50 +178,3 @@ def _compute(work: Work, cells: list[Cell], folder: Path, say: Say, after: Calla
         path.parent.mkdir(parents=True, exist_ok=True)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         write_text(path, to_json({"format": FORMAT, "created": created, "recipe": cell.recipe, **content}))
-        after()
-
-
-class _Progress:
-    """Which cells are finished, and the time left: from like cells, or else in proportion to `Cell.cost`."""
-
-    def __init__(self, cells: Sequence[Cell], folder: Path, on_step: OnStep) -> None:
-        self.pending, self.total, self.workers = list(cells), len(cells), 1
-        self._folder, self._on_step, self._text = folder, on_step, ""
-        self._seconds: dict[tuple[Any, ...], list[float]] = {}
-        self._spent = self._cost = 0.0
-
-    @property
-    def done(self) -> int:
-        return self.total - len(self.pending)
-
-    def say(self, text: str) -> None:
-        self._text = text
-        self._on_step(text, self.done, self.total, self.left())
-
-    def look(self) -> None:
-        """Find out which cells have been finished."""
-        for cell in list(self.pending):
-            found = read_cell(cell.path(self._folder))
-            if found is not None and found["recipe"] == cell.recipe:
-                self.finish(cell, found["seconds"])
-                self._text = cell.title
-
-    def update(self) -> None:
-        self.look()
-        self.say(self._text)
-
-    def finish(self, cell: Cell, seconds: float) -> None:
-        self.pending.remove(cell)
-        self._seconds.setdefault(cell.like, []).append(seconds)
-        self._spent += seconds
-        self._cost += cell.cost
-
-    def left(self) -> float | None:
-        """Seconds left; None before anything was measured."""
-        if not self._cost:
-            return None
-        total = 0.0
-        for cell in self.pending:
-            like = self._seconds.get(cell.like)
-            total += sum(like) / len(like) if like else cell.cost * self._spent / self._cost
-        return total / self.workers

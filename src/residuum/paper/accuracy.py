@@ -10,6 +10,7 @@ from residuum.paper.entries import PaperTable
 from residuum.paper.outcomes import Outcome
 from residuum.paper.protocols import PROTOCOLS
 from residuum.paper.tables import TITLES
+from residuum.reports.numbers import four_digits, one_decimal, signed
 from residuum.reports.table import Table
 
 # Rows of one kind of trust share a table: the paper's settings, features of our own, parts of data sets.
@@ -30,64 +31,24 @@ def parts_of(outcome: Outcome) -> Iterator[Outcome]:
 
 def accuracy_table(outcome: Outcome) -> Table:
     """Paper, ours, difference and p-value against NRC for each row, as the paper lays its tables out."""
-    table, protocol = outcome.table, PROTOCOLS[outcome.protocol]
+    table, methods = outcome.table, outcome.methods
     rows: list[tuple[str, ...]] = []
     best = set()
-    for row in outcome.rows:
-        means = {m: outcome.mean(row, m) for m in outcome.methods}
-        highest = max(round(v, 1) for v in means.values() if not math.isnan(v))
-        head = table.row_title(row)
-        printed = [table.paper_value(m, row) for m in means]
-        known = any(value is not None for value in printed)
-        if known:
-            rows.append((f"{head}, paper", *map(_number, printed)))
-        best |= {(len(rows), j) for j, v in enumerate(means.values(), start=1) if round(v, 1) == highest}
-        rows.append((f"{head}, ours", *(_ours(outcome, row, m) for m in means)))
-        if known:
-            rows.append((f"{head}, difference", *(_signed(outcome.difference(row, m)) for m in means)))
-        rows.append((f"{head}, p against NRC", *(_p(outcome, row, m) for m in means)))
+    for name in outcome.rows:
+        row = table.row(name)
+        means = [round(outcome.mean(name, m), 1) for m in methods]
+        highest = max(value for value in means if not math.isnan(value))
+        if row.paper:
+            rows.append((f"{row.title}, paper", *(one_decimal(row.paper.get(m)) for m in methods)))
+        best |= {(len(rows), j) for j, value in enumerate(means, start=1) if value == highest}
+        rows.append((f"{row.title}, ours", *(one_decimal(*outcome.spread(name, m)) for m in methods)))
+        if row.paper:
+            differences = (signed(outcome.difference(name, m)) for m in methods)
+            rows.append((f"{row.title}, difference", *differences))
+        rows.append((f"{row.title}, p against NRC", *(_p(outcome, name, m) for m in methods)))
     part = PARTS[table.row(outcome.rows[0]).part]
     title = f"{table.name.capitalize()}: {table.title}{part} ({outcome.protocol})"
-    return Table(title, ("", *outcome.methods), tuple(rows), frozenset(best), _notes(outcome, protocol.title))
-
-
-def _notes(outcome: Outcome, protocol_title: str) -> tuple[str, ...]:
-    trials = outcome.trials
-    spread = f"mean ± standard deviation over {trials} trials" if trials > 1 else "one trial"
-    notes = [
-        f"Protocol {outcome.protocol}: {protocol_title}.",
-        f"Accuracy in per cent, {spread}; best of ours in bold. p: {outcome.test_name} between NRC and the "
-        "method of the column, two-sided, not corrected for the number of comparisons.",
-        *outcome.table.notes,
-        *_row_notes(outcome),
-    ]
-    if outcome.quick:
-        notes.insert(0, "QUICK RUN: fewer trials, rows or queries than the paper; not a reproduction.")
-    return tuple(notes)
-
-
-def _row_notes(outcome: Outcome) -> list[str]:
-    """What is known of the splits and of the copies of the data, each said once."""
-    table = outcome.table
-    said = [table.row(row).note for row in outcome.rows if table.row(row).note]
-    for row in outcome.rows:
-        for note in outcome.notes.get(row, ()):
-            of_all = all(note in outcome.notes.get(other, ()) for other in outcome.rows)
-            said.append(note if of_all else f"{table.row_title(row)}: {note}")
-    return list(dict.fromkeys(said))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.1f}"
-
-
-def _signed(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:+.1f}".replace("-", "−")
-
-
-def _ours(outcome: Outcome, row: Any, method: str) -> str:
-    deviation = outcome.deviation(row, method)
-    return _number(outcome.mean(row, method)) + ("" if deviation is None else f" ± {deviation:.1f}")
+    return Table(title, ("", *methods), tuple(rows), frozenset(best), _notes(outcome))
 
 
 def _p(outcome: Outcome, row: Any, method: str) -> str:
@@ -95,10 +56,29 @@ def _p(outcome: Outcome, row: Any, method: str) -> str:
     return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def _notes(outcome: Outcome) -> tuple[str, ...]:
+    """How the numbers came about, and what is known of the splits and of the copies of the data."""
+    table, trials = outcome.table, outcome.trials
+    spread = f"mean ± standard deviation over {trials} trials" if trials > 1 else "one trial"
+    notes = ["QUICK RUN: fewer trials, rows or queries than the paper; not a reproduction."] * outcome.quick
+    notes += [
+        f"Protocol {outcome.protocol}: {PROTOCOLS[outcome.protocol].title}.",
+        f"Accuracy in per cent, {spread}; best of ours in bold. p: {outcome.test_name} between NRC and the "
+        "method of the column, two-sided, not corrected for the number of comparisons.",
+        *table.notes,
+        *(table.row(row).note for row in outcome.rows if table.row(row).note),
+    ]
+    for row in outcome.rows:
+        for note in outcome.notes.get(row, ()):
+            of_all = all(note in outcome.notes.get(other, ()) for other in outcome.rows)
+            notes.append(note if of_all else f"{table.row(row).title}: {note}")
+    return tuple(dict.fromkeys(notes))
+
+
 def parameter_table(outcome: Outcome) -> Table:
     """The parameters chosen most often, per row and method."""
     rows = tuple(
-        (f"{outcome.table.row_title(row)}, {method}", _chosen(outcome.parameters[row, method]))
+        (f"{outcome.table.row(row).title}, {method}", _chosen(outcome.parameters[row, method]))
         for row in outcome.rows
         for method in outcome.methods
         if (row, method) in outcome.parameters
@@ -106,23 +86,17 @@ def parameter_table(outcome: Outcome) -> Table:
     return Table(f"Chosen parameters ({outcome.protocol})", ("", "most frequent, of the trials"), rows)
 
 
-_DULL = frozenset(
-    {"estimator", "tol", "n_jobs", "positive", "per_class", "subspace_l2", "probability", "reject_by"}
-)
-_LINEAR = ("LinearSVC", "LogisticRegression")
+# Parameters that a search chooses; the others are the same everywhere.
+_CHOSEN = ("gamma", "l1", "l2", "max_iter", "neg_weight", "rho", "rule", "solver", "weight")
 
 
 def _chosen(parameters: list[dict[str, Any]]) -> str:
     texts = []
     for values in parameters:
-        if values["estimator"] in _LINEAR:
-            values = {"C": values["C"]}
-        elif values.get("solver") == "exact":
-            values = {"solver": "exact", "rule": values["rule"]}
-        kept = {k: v for k, v in values.items() if k not in _DULL and v not in (None, "admm")}
-        texts.append(
-            ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in kept.items())
-        )
+        exact = values.get("solver") == "exact"
+        names = ("C",) if "C" in values else ("solver", "rule") if exact else _CHOSEN
+        kept = {name: values[name] for name in names if values.get(name) not in (None, "admm")}
+        texts.append(", ".join(f"{name}={four_digits(value)}" for name, value in kept.items()))
     top = max(dict.fromkeys(texts), key=texts.count)
     return top if len(texts) == 1 else f"{top} ({texts.count(top)} of {len(texts)})"
 
@@ -131,15 +105,15 @@ def quoted_table(table: PaperTable) -> Table:
     """Other people's systems as the paper reports them."""
     systems = tuple(dict.fromkeys(name for values in table.quoted.values() for name in values))
     rows = tuple(
-        (f"{TITLES[dataset]}, as the paper reports", *(_number(values.get(name)) for name in systems))
+        (f"{TITLES[dataset]}, as the paper reports", *(one_decimal(values.get(name)) for name in systems))
         for dataset, values in table.quoted.items()
     )
+    name = table.name.capitalize()
     notes = (
-        f"Quoted from the paper's {table.name.capitalize()}, accuracy in per cent; nothing in this table was "
+        f"Quoted from the paper's {name}, accuracy in per cent; nothing in this table was "
         "run here. What was run on the same data is shown apart, as rows of Table 6.",
     )
-    title = f"{table.name.capitalize()}: {table.title}, QUOTED from the paper"
-    return Table(title, ("", *systems), rows, notes=notes)
+    return Table(f"{name}: {table.title}, QUOTED from the paper", ("", *systems), rows, notes=notes)
 
 
 # Column of the table of honest choices -> (protocol, method).
@@ -159,28 +133,25 @@ def honest_table(outcomes: list[Outcome]) -> Table | None:
     rows: list[tuple[str, ...]] = []
     short = []
     for best in (outcome for outcome in outcomes if outcome.protocol == "best"):
-        for row in best.rows:
-            printed = best.table.paper_value("NRC", row)
-            if printed is None:
+        for row in map(best.table.row, best.rows):
+            if "NRC" not in row.paper:
                 continue
-            place = f"{best.table.name}, {best.table.row_title(row)}"
+            place, printed = f"{best.table.name}, {row.title}", row.paper["NRC"]
             cells = [(held.get((best.table.name, protocol)), method) for protocol, method in HONEST.values()]
-            rows.append((place, _number(printed), *(_ours(o, row, m) if o else "" for o, m in cells)))
-            ours = [best.mean(row, method) for method in ("NRC", "SoftNRC")]
-            highest = round(max((value for value in ours if not math.isnan(value)), default=-1.0), 1)
+            ours = [one_decimal(*o.spread(row.name, m)) if o else "" for o, m in cells]
+            rows.append((place, one_decimal(printed), *ours))
+            means = (best.mean(row.name, method) for method in ("NRC", "SoftNRC"))
+            highest = round(max((value for value in means if not math.isnan(value)), default=-1.0), 1)
             if highest < printed:
-                short.append(f"{place.replace(',', '')} ({_signed(highest - printed)})")
+                short.append(f"{place.replace(',', '')} ({signed(highest - printed)})")
     if not rows:
         return None
-    falls_short = (
-        f"The better of NRCCV() and SoftNRCCV() falls short of the paper's NRC on: {', '.join(short)}."
-        if short
-        else "The better of NRCCV() and SoftNRCCV() is at or above the paper's NRC on every row."
-    )
     notes = (
         "Parameters and rules by 5-fold cross-validation within the training samples of each trial.",
         "The paper's numbers were chosen on the test samples, by its authors' scripts.",
-        falls_short,
+        f"The better of NRCCV() and SoftNRCCV() falls short of the paper's NRC on: {', '.join(short)}."
+        if short
+        else "The better of NRCCV() and SoftNRCCV() is at or above the paper's NRC on every row.",
     )
-    heads = ("", "NRC, paper", *HONEST)
-    return Table("Chosen on the training samples alone", heads, tuple(rows), frozenset(), notes)
+    title, heads = "Chosen on the training samples alone", ("", "NRC, paper", *HONEST)
+    return Table(title, heads, tuple(rows), notes=notes)

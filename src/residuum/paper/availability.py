@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from residuum.errors import ResiduumError
-from residuum.paper.entries import PaperTable, Row
+from residuum.paper.data import DATASETS
+from residuum.paper.entries import PaperTable
 from residuum.paper.photo_trials import PhotoTrials
 from residuum.paper.trials import ArrayTrials
 
@@ -16,29 +16,14 @@ from residuum.paper.trials import ArrayTrials
 TRIALS: dict[str, Any] = {"arrays": ArrayTrials, "photographs": PhotoTrials}
 
 
-@dataclass(frozen=True)
-class Availability:
-    """The rows that can run here, and why the others cannot.
-
-    Attributes
-    ----------
-    rows : tuple of Row
-        Those whose data and features are at hand.
-    listings : dict of str to str
-        Name of a row of photographs -> fingerprint of the list of its images.
-    missing : dict of str to str
-        Data set or kind of features -> reason and what to do, one line each.
-    """
-
-    rows: tuple[Row, ...]
-    listings: dict[int | str, str | None]
-    missing: dict[str, str]
-
-
 def available(
     table: PaperTable, names: Iterable[int | str], home: str | None, *, allow_subset: bool = False
-) -> Availability:
-    """Sort out which of the named rows can run; those of a subset where there is nothing more."""
+) -> tuple[dict[int | str, str | None], dict[str, str]]:
+    """Which of the named rows can run, those of a subset where there is nothing more; and what is missing.
+
+    The first is name of a row -> fingerprint of the list of its images (None for arrays), the second data set
+    or kind of features -> reason and what to do, one line each.
+    """
     trials, wanted = TRIALS[table.data], set(names)
     found: dict[str, Any] = {}
     missing: dict[str, str] = {}
@@ -48,16 +33,15 @@ def available(
             try:
                 found[name] = look()
             except ResiduumError as error:
-                missing[name] = str(error).splitlines()[0]
+                advice = f" See 'residuum data status {name}'." if name in DATASETS else ""
+                missing[name] = str(error).splitlines()[0] + advice
         return name in found
 
-    rows = []
+    listings: dict[int | str, str | None] = {}
     for row in (row for row in table.rows if row.name in wanted):
-        if not at_hand(row.dataset, partial(trials.find, row, home, allow_subset=allow_subset)):
-            continue
-        _, is_subset = found[row.dataset]
-        if row.subset == is_subset and at_hand(
-            row.features, partial(trials.check_features, row.features, home)
-        ):
-            rows.append(row)
-    return Availability(tuple(rows), {row.name: found[row.dataset][0] for row in rows}, missing)
+        if at_hand(row.dataset, partial(trials.find, row, home, allow_subset=allow_subset)):
+            listing, is_subset = found[row.dataset]
+            check = partial(trials.check_features, row.features, home)
+            if row.subset == is_subset and at_hand(row.features, check):
+                listings[row.name] = listing
+    return listings, missing

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ import numpy as np
 
 from residuum.estimators import METHODS
 from residuum.estimators.explanation import Explanation
-from residuum.experiments.run_folder import CELLS
-from residuum.experiments.runner import read_cell
+from residuum.experiments.runner import CELLS, read_cell
 from residuum.features import read_image
 from residuum.paper.data import ImageSamples
 from residuum.paper.entries import Row
 from residuum.paper.photo_trials import PhotoTrials
 from residuum.paper.running import Plan, cell_name
+from residuum.paper.trials import evenly_spread
 from residuum.reports.numbers import percent
 from residuum.reports.page import render
 from residuum.reports.thumbnails import LARGEST_SIDE
@@ -45,105 +45,58 @@ class Confusion:
 
 
 def write_confusions(
-    plan: Plan,
-    row: Row,
-    folder: Path,
-    *,
-    data_home: str | None = None,
-    cache_dir: Path | None = None,
-) -> list[Path]:
-    """Write ``confusions-ROW.html`` and ``.md`` for trial 0 of a row; nothing where NRC has no cell.
+    plan: Plan, row: Row, folder: Path, *, data_home: str | None = None, cache_dir: Path | None = None
+) -> Path | None:
+    """Write ``confusions-ROW.html`` for trial 0 of a row of photographs; nothing where NRC has no cell.
 
-    Parameters
-    ----------
-    plan : Plan
-        Whose protocols, seed and queries; of its protocols the most honest one with a cell is used.
-    row : Row
-        A row of photographs.
-    folder : Path
-        Run folder.
-    data_home, cache_dir : path or None
-        Data sets, and where features are kept.
+    Of the protocols of the plan, the most honest one with a cell is used.
     """
-    table = plan.table
-    cell = protocol = None
-    for protocol in (name for name in PREFERRED if name in plan.protocols):
-        cell = read_cell(folder / CELLS / f"{cell_name(table.name, row.name, 0, protocol, 'NRC')}.json")
-        if cell is not None:
-            break
-    if cell is None:
-        return []
+    paths = {
+        protocol: folder / CELLS / f"{cell_name(plan.table.name, row.name, 0, protocol, 'NRC')}.json"
+        for protocol in PREFERRED
+        if protocol in plan.protocols
+    }
+    cells = {protocol: cell for protocol, path in paths.items() if (cell := read_cell(path)) is not None}
+    if not cells:
+        return None
+    protocol, cell = next(iter(cells.items()))
     trials = PhotoTrials(
-        plan.rows,
-        seed=plan.seed,
-        queries=plan.queries,
-        data_home=data_home,
-        cache_dir=cache_dir,
+        plan.rows, seed=plan.seed, queries=plan.queries, data_home=data_home, cache_dir=cache_dir
     )
-    samples = trials.samples(row)
-    cases, pairs, n_wrong = _explained(trials, row, cell)
-    title = f"{row.title}: what NRC took for something else"
+    cases, pairs = _explained(trials, row, cell)
+    values = cell["parameters"]
+    chosen = f"T = {values['max_iter']}, rho = {values['rho']:.4g}, rule {values['rule']}"
+    if values["solver"] == "exact":
+        chosen = f"exact optimum, rule {values['rule']}"
     lead = (
-        f"{n_wrong} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
-        f"{protocol}, {_words(cell['parameters'])}). Examples, evenly spread over them, with the training "
-        "images that have the largest shares of the code; the shares of all training images sum to 100 %."
+        f"{pairs.total()} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
+        f"{protocol}, {chosen}). Examples, evenly spread over them, with the training images that have the "
+        "largest shares of the code; the shares of all training images sum to 100 %."
     )
-    paths = folder / f"confusions-{row.name}.html", folder / f"confusions-{row.name}.md"
-    write_text(paths[0], confusions_page(title, lead, cases, pairs, samples))
-    write_text(paths[1], _markdown(title, lead, cases, pairs, samples))
-    return list(paths)
+    title = f"{row.title}: what NRC took for something else"
+    path = folder / f"confusions-{row.name}.html"
+    write_text(path, confusions_page(title, lead, cases, pairs.most_common(8), trials.samples(row)))
+    return path
 
 
 def _explained(
     trials: PhotoTrials, row: Row, cell: dict[str, Any]
-) -> tuple[list[Confusion], list[tuple[tuple[int, int], int]], int]:
-    """Examples, the most frequent (true, predicted) pairs, and the number of wrong answers."""
+) -> tuple[list[Confusion], Counter[tuple[int, int]]]:
+    """Examples, and how often which class was taken for which."""
     data, parts = trials.features(row, 0), trials.split(row, 0)
-    model = _model(cell["parameters"]).fit(data.train, data.train_labels)
+    values = {name: np.inf if value == "inf" else value for name, value in cell["parameters"].items()}
+    del values["estimator"]
+    model = METHODS["NRC"](**values).fit(data.train, data.train_labels)
     predictions = np.array(cell["predictions"])
     wrong = np.flatnonzero(predictions != data.test_labels)
-    pairs = Counter(zip(data.test_labels[wrong].tolist(), predictions[wrong].tolist()))
-    shown = wrong[np.linspace(0, len(wrong) - 1, min(EXAMPLES, len(wrong))).round().astype(np.int64)]
     cases = []
-    for query in shown.tolist():
+    for query in evenly_spread(wrong, EXAMPLES).tolist():
         told = model.explain(data.test[query])
         top = sorted(told.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
-        told = Explanation(**{**vars(told), "atoms": top})
         places = tuple(int(parts.train[atom.sample]) for atom in top)
-        cases.append(Confusion(int(parts.test[query]), int(data.test_labels[query]), told, places))
-    return cases, pairs.most_common(8), len(wrong)
-
-
-def _model(parameters: dict[str, Any]) -> Any:
-    values: dict[str, Any] = {name: np.inf if value == "inf" else value for name, value in parameters.items()}
-    return METHODS[values.pop("estimator")](**values)
-
-
-def _words(parameters: dict[str, Any]) -> str:
-    if parameters["solver"] == "exact":
-        return f"exact optimum, rule {parameters['rule']}"
-    return f"T = {parameters['max_iter']}, rho = {parameters['rho']:.4g}, rule {parameters['rule']}"
-
-
-def _name(samples: ImageSamples, label: int) -> str:
-    numbered = samples.class_names[label].replace("_", " ")
-    return re.sub(r"^\d+\.(?=\S)", "", numbered)  # CUB writes 001.Black_footed_Albatross
-
-
-def _file(samples: ImageSamples, place: int) -> str:
-    path = samples.paths[place]
-    return f"{path.parent.name}/{path.name}"
-
-
-def _residual_words(case: Confusion, samples: ImageSamples) -> str:
-    told = case.explanation
-    ranking = sorted(told.residuals, key=lambda label: told.residuals[label])
-    rank = ranking.index(case.truth) + 1 if case.truth in ranking else None
-    own = f"{told.residuals[case.truth]:.4f} (place {rank})" if rank else "none: it has no training image"
-    return (
-        f"Residual of {_name(samples, told.label)} {told.residuals[told.label]:.4f}, "
-        f"of the true {_name(samples, case.truth)} {own}."
-    )
+        truth = int(data.test_labels[query])
+        cases.append(Confusion(int(parts.test[query]), truth, replace(told, atoms=top), places))
+    return cases, Counter(zip(data.test_labels[wrong].tolist(), predictions[wrong].tolist()))
 
 
 def confusions_page(
@@ -154,13 +107,25 @@ def confusions_page(
         "confusions.html",
         title=title,
         lead=lead,
-        pairs=[_pair_words(pair, count, samples) for pair, count in pairs],
+        pairs=[f"{_name(samples, a)} taken for {_name(samples, b)}: {count}" for (a, b), count in pairs],
         cases=[_shown_case(case, samples) for case in cases],
     )
 
 
+def _name(samples: ImageSamples, label: int) -> str:
+    numbered = samples.class_names[label].replace("_", " ")
+    return re.sub(r"^\d+\.(?=\S)", "", numbered)  # CUB writes 001.Black_footed_Albatross
+
+
 def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
     """What the page shows of one test image and of the training images that explain its label."""
+    told = case.explanation
+    truth, given = _name(samples, case.truth), _name(samples, told.label)
+    own = "none: it has no training image"
+    if case.truth in told.residuals:
+        place = 1 + sum(value < told.residuals[case.truth] for value in told.residuals.values())
+        own = f"{told.residuals[case.truth]:.4f} (place {place})"
+    residuals = f"Residual of {given} {told.residuals[told.label]:.4f}, of the true {truth} {own}."
     atoms = [
         {
             **_shown_image(samples, place),
@@ -168,35 +133,13 @@ def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
             "name": _name(samples, atom.label),
             "right": atom.label == case.truth,
         }
-        for atom, place in zip(case.explanation.atoms, case.atoms, strict=True)
+        for atom, place in zip(told.atoms, case.atoms, strict=True)
     ]
-    return {
-        **_shown_image(samples, case.image),
-        "truth": _name(samples, case.truth),
-        "given": _name(samples, case.explanation.label),
-        "residuals": _residual_words(case, samples),
-        "atoms": atoms,
-    }
+    image = _shown_image(samples, case.image)
+    return {**image, "truth": truth, "given": given, "residuals": residuals, "atoms": atoms}
 
 
 def _shown_image(samples: ImageSamples, place: int) -> dict[str, Any]:
-    image = read_image(samples.paths[place], max_side=LARGEST_SIDE, min_side=1)
-    return {"file": _file(samples, place), "image": image}
-
-
-def _pair_words(pair: tuple[int, int], count: int, samples: ImageSamples) -> str:
-    return f"{_name(samples, pair[0])} taken for {_name(samples, pair[1])}: {count}"
-
-
-def _markdown(title: str, lead: str, cases: list[Confusion], pairs: list[Any], samples: ImageSamples) -> str:
-    lines = [f"# {title}", "", lead, "", "Most frequent:", ""]
-    lines += [f"- {_pair_words(pair, count, samples)}" for pair, count in pairs]
-    for case in cases:
-        given = _name(samples, case.explanation.label)
-        lines += ["", f"**{_file(samples, case.image)}**, a {_name(samples, case.truth)}, taken for {given}."]
-        lines += [_residual_words(case, samples), ""]
-        lines += ["| share | training image | class |", "|---:|---|---|"]
-        for atom, place in zip(case.explanation.atoms, case.atoms):
-            name = _name(samples, atom.label)
-            lines += [f"| {percent(atom.share)} % | {_file(samples, place)} | {name} |"]
-    return "\n".join(lines) + "\n"
+    path = samples.paths[place]
+    image = read_image(path, max_side=LARGEST_SIDE, min_side=1)
+    return {"file": f"{path.parent.name}/{path.name}", "image": image}

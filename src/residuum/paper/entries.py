@@ -13,46 +13,19 @@ Grid = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: which data, split and features.
+    """One row of a table: which data, split and features."""
 
-    Attributes
-    ----------
-    name : int or str
-        How run folders name the row: 84, or ``cub200-bow_sift``.
-    title : str
-        How a report names it: ``d = 84``.
-    dataset : str
-        Name in `residuum.paper.data.DATASETS`.
-    features : str
-        Name in `trials.FEATURES`, or for photographs in `residuum.features.EXTRACTORS`.
-    split : str
-        Name in `trials.SPLITS`. An official split can be run once only.
-    paper : mapping
-        Method -> the paper's accuracy in per cent; empty where the paper has none.
-    per_class : int or None
-        Training samples of each class; None is all of the official training part.
-    dimension : int or None
-        Number of features after PCA.
-    image_shape : (int, int) or None
-        Size of the images, where the data set comes in several.
-    part : {"paper", "added", "subset"}
-        Whether the row is the paper's, is our addition, or uses a part of a data set. Each kind gets a table
-        of its own.
-    note : str
-        What a reader must know about the split.
-    """
-
-    name: int | str
-    title: str
-    dataset: str
-    features: str
-    split: str
-    paper: Mapping[str, float] = field(default_factory=dict)
-    per_class: int | None = None
-    dimension: int | None = None
-    image_shape: tuple[int, int] | None = None
-    part: str = "paper"
-    note: str = ""
+    name: int | str  # how run folders name it: 84, or cub200-bow_sift
+    title: str  # how a report names it: d = 84
+    dataset: str  # name in `residuum.paper.data.DATASETS`
+    features: str  # name in `trials.FEATURES`, or for photographs in `residuum.features.EXTRACTORS`
+    split: str  # name in `trials.SPLITS`; an official split can be run once only
+    paper: Mapping[str, float] = field(default_factory=dict)  # method -> the paper's accuracy in per cent
+    per_class: int | None = None  # training samples of each class; None is all of the official training part
+    dimension: int | None = None  # number of features after PCA
+    image_shape: tuple[int, int] | None = None  # where the data set comes in several sizes
+    part: str = "paper"  # "paper", "added" by us, or a "subset" of the data: each kind gets its own table
+    note: str = ""  # what a reader must know about the split
 
     @property
     def subset(self) -> bool:
@@ -64,7 +37,6 @@ class Row:
 class Quick:
     """What ``--quick`` leaves of a table; None keeps all rows, queries or validated samples."""
 
-    trials: int = 1
     rows: tuple[int | str, ...] | None = None
     queries: int | None = None
     validation: int | None = None
@@ -72,48 +44,22 @@ class Quick:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of accuracies.
+    """A table of accuracies."""
 
-    Attributes
-    ----------
-    name, title : str
-        ``table2``, and what the paper's caption says.
-    rows : tuple of Row
-        In the order of the paper; those of subsets come last.
-    data : {"arrays", "photographs"}
-        Name in `availability.TRIALS`: whether samples are arrays, or files of a folder.
-    axis : str
-        What the rows change, where they are points of one axis.
-    trials : int
-        Random splits.
-    validation : int or None
-        At most so many samples in all are validated in cross-validation; None is every training sample.
-    grids : mapping
-        Protocol -> method -> parameters of its search that differ from those in `protocols.PROTOCOLS`.
-    quick : Quick
-        What ``--quick`` leaves.
-    notes : tuple of str
-        Lines under the table.
-    extra_methods : tuple of str
-        Methods beside those of the protocols.
-    run_as : str
-        The table whose rows these are, where it is another one: rows are run and kept once.
-    quoted : mapping
-        Data set -> system -> accuracy in per cent, as the paper reports them; never run here.
-    """
-
-    name: str
-    title: str
-    rows: tuple[Row, ...]
-    data: str = "arrays"
-    axis: str = ""
-    trials: int = 10
-    validation: int | None = None
+    name: str  # table2
+    title: str  # what the paper's caption says
+    rows: tuple[Row, ...]  # in the order of the paper; those of subsets come last
+    data: str = "arrays"  # or "photographs": name in `availability.TRIALS`
+    axis: str = ""  # what the rows change, where they are points of one axis
+    trials: int = 10  # random splits
+    validation: int | None = None  # at most so many samples are validated; None is all that train
+    # Protocol -> method -> parameters of its search that differ from those in `protocols.PROTOCOLS`.
     grids: Mapping[str, Mapping[str, Grid]] = field(default_factory=dict)
     quick: Quick = Quick()
-    notes: tuple[str, ...] = ()
-    extra_methods: tuple[str, ...] = ()
-    run_as: str = ""
+    notes: tuple[str, ...] = ()  # lines under the table
+    extra_methods: tuple[str, ...] = ()  # beside those of the protocols
+    run_as: str = ""  # the table whose rows these are, where it is another one: rows are run and kept once
+    # Data set -> system -> accuracy in per cent, as the paper reports them; never run here.
     quoted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     kind: str = "accuracy"
 
@@ -123,14 +69,6 @@ class PaperTable:
             if row.name == name:
                 return row
         raise UsageError(f"{self.name} has no row {name!r}.")
-
-    def row_title(self, row: int | str) -> str:
-        """How a row is called in a report."""
-        return self.row(row).title
-
-    def paper_value(self, method: str, row: int | str) -> float | None:
-        """The paper's accuracy in per cent; None where it has none."""
-        return self.row(row).paper.get(method)
 
 
 @dataclass(frozen=True)
@@ -143,7 +81,7 @@ class SpeedTable:
     row: int
     paper: Mapping[str, float]  # method -> seconds per query
     queries: int
-    quick: Quick
+    quick_queries: int
     kind: str = "speed"
 
 
@@ -155,8 +93,8 @@ class Figure:
     title: str
     setting: str  # name of the PaperTable whose data and features are used
     row: int
-    shows: str
     quick_row: int
+    shows: str
     classes: int | None = None
     per_class: int | None = None
     kind: str = "figure"

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.errors import DataError, DataFormatError, DataNotFoundError
+from residuum.errors import DataError, DataFormatError
 from residuum.experiments.compared_data import Split
 from residuum.features import EXTRACTORS
 from residuum.features.extraction import ImageFeatures, extract_images, fit_extractor
 from residuum.features.networks import NETWORKS
 from residuum.paper.data import ImageSamples, data_home, load_images
 from residuum.paper.entries import Row
-from residuum.paper.trials import TrialData, not_there, thinned
+from residuum.paper.trials import TrialData, evenly_spread
 from residuum.system.files import sha256
 from residuum.system.packages import opencv, torch
 
@@ -40,13 +40,6 @@ def listing(samples: ImageSamples) -> str:
         for path, label, part in zip(samples.paths, samples.labels, samples.parts)
     )
     return sha256(repr(samples.train_parts).encode(), *images)[:16]
-
-
-def make_extractor(name: str, home: str | None) -> Any:
-    """Extractor of a name in `EXTRACTORS`; weights are looked for in the data home that was asked for."""
-    if name not in NETWORKS:
-        return EXTRACTORS[name](n_jobs=-1)
-    return EXTRACTORS[name](weights=NETWORKS[name].find_weights(data_home(home)), n_jobs=-1)
 
 
 class PhotoTrials:
@@ -79,11 +72,10 @@ class PhotoTrials:
         try:
             return listing(load_images(row.dataset, data_home=home)), False
         except DataError as error:
-            whole = not_there(row.dataset, home) if isinstance(error, DataNotFoundError) else error
-        try:
-            part = load_images(row.dataset, data_home=home, subset=True)
-        except DataError:
-            raise whole from None
+            try:
+                part = load_images(row.dataset, data_home=home, subset=True)
+            except DataError:
+                raise error from None
         if allow_subset:
             return listing(part), True
         raise DataFormatError(
@@ -112,7 +104,7 @@ class PhotoTrials:
         if row.per_class is not None:
             samples = samples.random_split(row.per_class, random_state=1000 * self.seed + trial)
         is_train = samples.is_train
-        return thinned(Split(np.flatnonzero(is_train), np.flatnonzero(~is_train)), self.queries)
+        return Split(np.flatnonzero(is_train), evenly_spread(np.flatnonzero(~is_train), self.queries))
 
     def split(self, row: Row, trial: int) -> Split:
         """Indices of the training and test images, without files that are no usable images."""
@@ -135,14 +127,10 @@ class PhotoTrials:
         X = self._features(row, trial).X
         n_train = len(parts.train)
         train, test = spanned(X[:n_train].astype(np.float64), X[n_train:].astype(np.float64))
-        return TrialData(
-            unit_rows(train)[0],
-            labels[parts.train],
-            unit_rows(test)[0],
-            labels[parts.test],
-        )
+        train, test = unit_rows(train)[0], unit_rows(test)[0]
+        return TrialData(train, labels[parts.train], test, labels[parts.test])
 
-    def keep_slow_features(self, trials: Iterable[int], say: Callable[[str], None]) -> None:
+    def keep_slow_features(self, trials: Iterable[int]) -> None:
         """Nothing to do: one process computes all."""
 
     def _features(self, row: Row, trial: int) -> ImageFeatures:
@@ -156,7 +144,9 @@ class PhotoTrials:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
         self._say(f"{row.name}: features")
-        extractor = make_extractor(row.features, self._home)
+        network = NETWORKS.get(row.features)
+        options = {} if network is None else {"weights": network.find_weights(data_home(self._home))}
+        extractor = EXTRACTORS[row.features](**options, n_jobs=-1)
         fit_extractor(extractor, train, cache_dir=self._cache_dir)
         found = extract_images(
             [*train, *(paths[i] for i in parts.test)],

@@ -14,7 +14,7 @@ best
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,192 +22,122 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import Pipeline
 
-from residuum.errors import UsageError
-from residuum.experiments.linear import BASELINES, LinearSearch, compared
+from residuum.experiments.linear import BASELINES, LinearSearch, compared, parameters_of
 from residuum.models.recipe import maker_of
-from residuum.paper.entries import PaperTable
-from residuum.paper.trials import TrialData
+from residuum.paper.entries import Grid, PaperTable
+from residuum.paper.trials import TrialData, evenly_spread
 
 Array = npt.NDArray[Any]
-Grid = dict[str, Any]
 
-ALL_RULES = ("residual", "reconstruction", "scaled_residual")
-C_GRID = (0.1, 1.0, 10.0, 100.0)
-
-
-def make_search(method: str, grid: Mapping[str, Any], cv: Any = None) -> Any:
-    """The search of a method over a grid, with scikit-learn's `cv`."""
-    if method in BASELINES:
-        return LinearSearch(BASELINES[method], **{"Cs": C_GRID, **grid}, cv=cv)
-    return maker_of(method, "cv")(**grid, cv=cv)
-
-
-def powers(first: int, last: int) -> tuple[float, ...]:
-    """Powers of ten from ``10^first`` down to ``10^last``."""
-    return tuple(float(f"1e{k}") for k in range(first, last - 1, -1))
-
-
-def _authors(n_train: int) -> dict[str, Grid]:
-    return {
-        "NSC": {"l2s": powers(1, -6), "rules": ("residual", "relative_residual")},
-        "SVM": {},
-        "SRC": {"l1s": (1.0, 0.1, 0.01, 0.003)},
-        "CRC": {"l2s": (0.001 * n_train / 700,), "rules": ("scaled_residual", "residual")},
-        "CROC": {"l2s": powers(0, -6)},
-        # Their code has no 1/K: the same gamma is K times ours.
-        "ProCRC": {"gammas": (1.0, 0.1, 0.01), "l2s": (1.0, 0.01, 0.001, 0.0001)},
-        "NRC": {"max_iters": (5,), "rules": ALL_RULES, "exact": False},
-    }
-
-
-def _published(n_train: int) -> dict[str, Grid]:
-    return {
-        "NSC": {},
-        "SVM": {},
-        "SRC": {},
-        "CRC": {"rules": ("scaled_residual",)},
-        "CROC": {},
-        "ProCRC": {},
-        "NRC": {"max_iters": (5,), "rules": ("residual",), "exact": False},
-    }
-
-
-def _best(n_train: int) -> dict[str, Grid]:
-    return {method: {} for method in (*_published(n_train), "SoftNRC")}
+PUBLISHED: dict[str, Grid] = {
+    "NSC": {},
+    "SVM": {},
+    "SRC": {},
+    "CRC": {"rules": ("scaled_residual",)},
+    "CROC": {},
+    "ProCRC": {},
+    "NRC": {"max_iters": (5,), "rules": ("residual",), "exact": False},
+}
+AUTHORS: dict[str, Grid] = {
+    "NSC": {
+        "l2s": (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001, 1e-05, 1e-06),
+        "rules": ("residual", "relative_residual"),
+    },
+    "SVM": {},
+    "SRC": {"l1s": (1.0, 0.1, 0.01, 0.003)},
+    "CRC": {"rules": ("scaled_residual", "residual")},
+    "CROC": {"l2s": (1.0, 0.1, 0.01, 0.001, 0.0001, 1e-05, 1e-06)},
+    # Their code has no 1/K: the same gamma is K times ours.
+    "ProCRC": {"gammas": (1.0, 0.1, 0.01), "l2s": (1.0, 0.01, 0.001, 0.0001)},
+    "NRC": {"max_iters": (5,), "rules": ("residual", "reconstruction", "scaled_residual"), "exact": False},
+}
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way of choosing parameters.
+    """One way of choosing parameters."""
 
-    Attributes
-    ----------
-    name, title : str
-        Title is the line over a table.
-    on_test : bool
-        Whether the test samples choose.
-    grids : callable
-        Number of training samples -> method -> parameters of its search.
-    """
-
-    name: str
-    title: str
-    on_test: bool
-    grids: Callable[[int], Mapping[str, Grid]]
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """Columns, in order."""
-        return tuple(self.grids(700))
+    title: str  # the line over a table
+    on_test: bool  # whether the test samples choose
+    grids: Mapping[str, Grid]  # method -> parameters of its search, in the order of the columns
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol
-    for protocol in (
-        Protocol(
-            "published",
-            "as published: NRC with T = 5 and the plain residual, parameters by 5-fold cross-validation on "
-            "the training samples",
-            False,
-            _published,
-        ),
-        Protocol(
-            "authors",
-            "as the authors' scripts: parameters and rule chosen ON THE TEST SAMPLES, hence optimistic",
-            True,
-            _authors,
-        ),
-        Protocol(
-            "best",
-            "our *CV estimators: parameters and rule by 5-fold cross-validation on the training samples",
-            False,
-            _best,
-        ),
-    )
+    "published": Protocol(
+        "as published: NRC with T = 5 and the plain residual, parameters by 5-fold cross-validation on the "
+        "training samples",
+        False,
+        PUBLISHED,
+    ),
+    "authors": Protocol(
+        "as the authors' scripts: parameters and rule chosen ON THE TEST SAMPLES, hence optimistic",
+        True,
+        AUTHORS,
+    ),
+    "best": Protocol(
+        "our *CV estimators: parameters and rule by 5-fold cross-validation on the training samples",
+        False,
+        {method: {} for method in (*PUBLISHED, "SoftNRC")},
+    ),
 }
-
-
-def choose_protocols(name: str) -> tuple[str, ...]:
-    """Names of the protocols asked for."""
-    if name == "all":
-        return tuple(PROTOCOLS)
-    if name not in PROTOCOLS:
-        raise UsageError(f"protocol must be one of {', '.join(PROTOCOLS)}, all. Got {name!r}.")
-    return (name,)
 
 
 def methods_of(table: PaperTable, protocol: str) -> tuple[str, ...]:
     """Columns of a table under a protocol, in order."""
-    return (*table.extra_methods, *PROTOCOLS[protocol].methods)
+    return (*table.extra_methods, *PROTOCOLS[protocol].grids)
 
 
 def grid(table: PaperTable, protocol: str, method: str, n_train: int) -> Grid:
     """Parameters of the search: those of the protocol, and where the table has its own, those."""
-    common = PROTOCOLS[protocol].grids(n_train).get(method, {})
+    common = PROTOCOLS[protocol].grids.get(method, {})
+    if protocol == "authors" and method == "CRC":
+        common = {"l2s": (0.001 * n_train / 700,), **common}
     return {**common, **table.grids.get(protocol, {}).get(method, {})}
+
+
+def make_search(method: str, grid: Grid, cv: Any = None) -> Any:
+    """The search of a method over a grid, with scikit-learn's `cv`."""
+    if method in BASELINES:
+        return LinearSearch(BASELINES[method], grid.get("Cs", (0.1, 1.0, 10.0, 100.0)), cv)
+    return maker_of(method, "cv")(**grid, cv=cv)
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one method said about one trial, and with which parameters.
+    """What one method said about one trial, and with which parameters."""
 
-    Attributes
-    ----------
-    predictions : list
-        A label for each test sample.
-    parameters : dict
-        All parameters of the chosen estimator, rule and solver budget among them.
-    candidates : int
-        Size of the grid.
-    selection_score : float
-        Mean accuracy in cross-validation, or for ``authors`` the accuracy on the test samples.
-    warnings : list of str
-        What the libraries complained about.
-    """
-
-    predictions: list[Any]
-    parameters: dict[str, Any]
-    candidates: int
-    selection_score: float
-    warnings: list[str]
+    predictions: list[Any]  # a label for each test sample
+    parameters: dict[str, Any]  # of the chosen estimator, rule and solver budget among them
+    candidates: int  # size of the grid
+    selection_score: float  # mean accuracy in cross-validation, or for "authors" on the test samples
+    warnings: list[str]  # what the libraries complained about
 
 
 def run_method(
-    method: str, grid: Mapping[str, Any], data: TrialData, *, on_test: bool, validation: int | None
+    method: str, grid: Grid, data: TrialData, *, on_test: bool, validation: int | None
 ) -> MethodResult:
     """Choose the parameters and classify the test samples."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if on_test:
-            chosen = _best_on_test(method, grid, data)
+            search = make_search(method, grid)
+            candidates, labels = search.predict_grid(data.train, data.train_labels, data.test)
+            accuracies = (labels == data.test_labels).mean(axis=1)
+            best = int(accuracies.argmax())  # the first, simplest one wins a tie
+            predictions, score = labels[best], accuracies[best]
+            estimator = compared()[method](**candidates[best])
         else:
             search = make_search(method, grid, folds(data.train_labels, validation))
             search.fit(data.train, data.train_labels)
-            predictions = search.predict(data.test)
-            count = len(search.cv_results_["params"])
-            chosen = (predictions, parameters_of(search.best_estimator_), count, float(search.best_score_))
+            predictions, score = search.predict(data.test), search.best_score_
+            estimator, candidates = search.best_estimator_, search.cv_results_["params"]
     texts = dict.fromkeys(
         str(w.message) for w in caught if issubclass(w.category, UserWarning | ConvergenceWarning)
     )
-    return MethodResult(chosen[0].tolist(), *chosen[1:], warnings=list(texts))
-
-
-def _best_on_test(
-    method: str, grid: Mapping[str, Any], data: TrialData
-) -> tuple[Array, dict[str, Any], int, float]:
-    candidates, labels = make_search(method, grid).predict_grid(data.train, data.train_labels, data.test)
-    accuracies = (labels == data.test_labels).mean(axis=1)
-    best = int(accuracies.argmax())  # the first, simplest one wins a tie
-    estimator = compared()[method](**candidates[best])
-    return labels[best], parameters_of(estimator), len(candidates), float(accuracies[best])
-
-
-def parameters_of(estimator: Any) -> dict[str, Any]:
-    """Name and parameters of a classifier, or of the last step of a pipeline."""
-    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    return {"estimator": type(estimator).__name__, **estimator.get_params()}
+    return MethodResult(
+        predictions.tolist(), parameters_of(estimator), len(candidates), float(score), list(texts)
+    )
 
 
 def folds(labels: Array, validation: int | None) -> list[tuple[Array, Array]]:
@@ -220,10 +150,5 @@ def folds(labels: Array, validation: int | None) -> list[tuple[Array, Array]]:
     if validation is None:
         return parts
     each = max(1, validation // count)
-    thinned = []
-    for train, test in parts:
-        ordered = test[np.argsort(labels[test], kind="stable")]
-        if len(ordered) > each:
-            ordered = ordered[np.linspace(0, len(ordered) - 1, each).round().astype(np.int64)]
-        thinned.append((train, ordered))
-    return thinned
+    ordered = [(train, test[np.argsort(labels[test], kind="stable")]) for train, test in parts]
+    return [(train, evenly_spread(test, each)) for train, test in ordered]

@@ -23,18 +23,6 @@ from residuum.system.machine import free_memory, machine_facts
 
 PROCESS_BYTES = 2 * 2**30  # what a process may need: about 1 GB for the largest row of MNIST
 
-# How long a cell takes beside the others of its row, for the first estimate of the time left.
-COSTS = {
-    "softmax": 8.0,
-    "NSC": 2.0,
-    "SVM": 4.0,
-    "SRC": 8.0,
-    "CROC": 3.0,
-    "ProCRC": 6.0,
-    "NRC": 8.0,
-    "SoftNRC": 15.0,
-}
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -52,11 +40,14 @@ class Plan:
     listings: Mapping[int | str, str | None] = field(default_factory=dict)
 
     def cells(self) -> list[Cell]:
-        """Every cell, trial by trial, so that an interrupted run has whole trials."""
+        """Every cell, trial by trial, so that an interrupted run has whole trials.
+
+        The last row of a trial takes longest and comes first: no process is left with it at the end.
+        """
         return [
             self._cell(row, trial, protocol, method)
             for trial in range(self.trials)
-            for row in self.rows
+            for row in reversed(self.rows)
             if trial == 0 or row.split != "official"
             for protocol in self.protocols
             for method in methods_of(self.table, protocol)
@@ -66,9 +57,7 @@ class Plan:
     def _cell(self, row: Row, trial: int, protocol: str, method: str) -> Cell:
         """The recipe has everything that decides the cell."""
         name = self.table.name
-        setting = asdict(row)
-        for shown_only in ("name", "title", "paper", "part", "note"):
-            setting.pop(shown_only)
+        shown_only = ("name", "title", "paper", "part", "note")
         recipe = {
             "table": name,
             "row": row.name,
@@ -76,7 +65,7 @@ class Plan:
             "protocol": protocol,
             "method": method,
             "seed": [self.seed, trial],
-            **setting,
+            **{key: value for key, value in asdict(row).items() if key not in shown_only},
             "subset": row.subset,
             "listing": self.listings.get(row.name),
             "queries": self.queries,
@@ -86,14 +75,9 @@ class Plan:
             # The grid of the protocol may depend on N, which follows from the split.
             "grid": grid(self.table, protocol, method, 700),
         }
-        return Cell(
-            name=cell_name(name, row.name, trial, protocol, method),
-            title=f"{name} {row.name} trial {trial + 1}: {method}, {protocol}",
-            recipe=plain(recipe),
-            group=(trial, row.name),
-            like=(name, row.name, protocol, method),
-            cost=COSTS.get(method, 1.0) * (row.name if isinstance(row.name, int) else 1),
-        )
+        title = f"{name} {row.name} trial {trial + 1}: {method}, {protocol}"
+        path = cell_name(name, row.name, trial, protocol, method)
+        return Cell(path, title, plain(recipe), group=(trial, row.name))
 
 
 def cell_name(table: str, row: int | str, trial: int, protocol: str, method: str) -> str:
@@ -113,15 +97,14 @@ def make_plan(
 ) -> Plan:
     """The rows, trials and queries of a whole or a quick run; None is as many trials as the paper has."""
     small = table.quick
-    trials = (small.trials if quick else table.trials) if trials is None else trials
     return Plan(
         table,
         tuple(row for row in rows if not quick or small.rows is None or row.name in small.rows),
-        trials,
+        trials or (1 if quick else table.trials),
         protocols,
         seed,
         small.queries if quick else None,
-        (small.validation or table.validation) if quick else table.validation,
+        (small.validation if quick else None) or table.validation,
         quick,
         listings=listings or {},
     )
@@ -138,7 +121,7 @@ def accuracy_job(
     def keep_features(cells: list[Cell], say: Say) -> None:
         trials = dict.fromkeys(cell.recipe["trial"] for cell in cells)
         # Not the object that is sent to the processes: it would take the data with it.
-        _TrialWork(plan, folder, *homes).load(say).keep_slow_features(trials, say)
+        _TrialWork(plan, folder, *homes).load(say).keep_slow_features(trials)
 
     all_cores = TRIALS[plan.table.data].uses_all_cores
     most = 1 if all_cores else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
@@ -146,36 +129,28 @@ def accuracy_job(
 
 
 class _TrialWork:
-    """Computes cells of a plan; what cells of the same row and trial share is made once."""
+    """Computes cells of a plan; the data set is loaded once, when it is first needed."""
 
     def __init__(self, plan: Plan, folder: Path, data_home: str | None, cache_dir: Path | None) -> None:
         self._plan, self._folder, self._homes = plan, folder, (data_home, cache_dir)
         self._trials: Any = None
-        self._machine: dict[str, Any] = {}
 
     def load(self, say: Say) -> Any:
-        """The data set, loaded when it is first needed."""
         if self._trials is None:
-            plan, (data_home, cache_dir) = self._plan, self._homes
+            plan, (home, cache_dir) = self._plan, self._homes
             self._trials = TRIALS[plan.table.data](
-                plan.rows,
-                seed=plan.seed,
-                queries=plan.queries,
-                data_home=data_home,
-                cache_dir=cache_dir,
-                say=say,
+                plan.rows, seed=plan.seed, queries=plan.queries, data_home=home, cache_dir=cache_dir, say=say
             )
             self._machine = machine_facts()
         return self._trials
 
     def __call__(self, cells: list[Cell], say: Say) -> Iterator[dict[str, Any]]:
-        plan, first = self._plan, cells[0].recipe
-        row = next(row for row in plan.rows if row.name == first["row"])
-        data = self.load(say).features(row, first["trial"])
-        self._write_trial(row, first["trial"], data)
+        plan, trial = self._plan, cells[0].recipe["trial"]
+        row = next(row for row in plan.rows if row.name == cells[0].recipe["row"])
+        data = self.load(say).features(row, trial)
+        self._write_trial(row, trial, data)
         answered: dict[str, MethodResult] = {}
-        for cell in cells:
-            method, protocol = cell.recipe["method"], cell.recipe["protocol"]
+        for method, protocol in ((cell.recipe["method"], cell.recipe["protocol"]) for cell in cells):
             parameters = grid(plan.table, protocol, method, len(data.train))
             on_test = PROTOCOLS[protocol].on_test
             # Two protocols may ask the same of a method: it is asked once, and each gets its own file.
@@ -199,7 +174,6 @@ class _TrialWork:
     def _write_trial(self, row: Row, trial: int, data: TrialData) -> None:
         path = trial_path(self._folder, self._plan.table.name, row.name, trial)
         path.parent.mkdir(parents=True, exist_ok=True)
-        parts = self._trials.split(row, trial)
         source, notes = self._trials.about(row, trial)
         content = {
             "table": self._plan.table.name,
@@ -207,9 +181,8 @@ class _TrialWork:
             "trial": trial,
             "seed": [self._plan.seed, trial],
             "source": source,
-            "notes": list(notes),
-            "train": parts.train,
-            "test": parts.test,
+            "notes": notes,
+            **asdict(self._trials.split(row, trial)),
             "labels": data.test_labels,
         }
         write_text(path, to_json(content))

@@ -16,46 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
-from residuum.errors import DataNotFoundError
 from residuum.experiments.compared_data import Split, random_split
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
-from residuum.paper.data import Samples, data_home, load_dataset
+from residuum.paper.data import load_dataset
 from residuum.paper.entries import Row
 
 Array = npt.NDArray[Any]
 
 
-def official(samples: Samples, per_class: int | None, seed: int, trial: int) -> Split:
-    """Training and test part as the owner of the data set gives them."""
-    n_train = len(samples.y_train)
-    return Split(np.arange(n_train), np.arange(n_train, len(samples.labels)))
+def evenly_spread(values: Array, most: int | None) -> Array:
+    """At most so many of the values, evenly spread over them; None is all."""
+    if most is None or most >= len(values):
+        return values
+    return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
 
 
-def random_rest(samples: Samples, per_class: int, seed: int, trial: int) -> Split:
-    """`per_class` samples of each class at random to train, all others to test."""
-    return random_split(samples.labels, train_per_class=per_class, seed=seed, trial=trial)
-
-
-def random_of_training(samples: Samples, per_class: int, seed: int, trial: int) -> Split:
-    """`per_class` samples of each class at random from the official training part, all of the test part."""
-    n_train = len(samples.y_train)
-    chosen = random_split(samples.y_train, train_per_class=per_class, seed=seed, trial=trial).train
-    return Split(chosen, np.arange(n_train, len(samples.labels)))
-
-
-def thinned(parts: Split, queries: int | None) -> Split:
-    """At most `queries` test samples, evenly spread over the test part; None is all."""
-    if queries is None or queries >= len(parts.test):
-        return parts
-    chosen = np.linspace(0, len(parts.test) - 1, queries).round().astype(np.int64)
-    return Split(parts.train, parts.test[chosen])
-
-
-SPLITS: dict[str, Callable[..., Split]] = {
-    "official": official,
-    "random_rest": random_rest,
-    "random_of_training": random_of_training,
-}
+SPLITS = ("official", "random_rest", "random_of_training")
 
 
 def pixels(images: Array, cache_dir: Path | None) -> Array:
@@ -80,7 +56,6 @@ FEATURES: dict[str, Callable[[Array, Path | None], Array]] = {
     "signed_pixels": signed_pixels,
     "scattering": scattering,
 }
-SLOW_FEATURES = ("scattering",)  # those kept on disk
 
 
 @dataclass(frozen=True)
@@ -93,29 +68,10 @@ class TrialData:
     test_labels: Array
 
 
-def not_there(dataset: str, home: str | None) -> DataNotFoundError:
-    """The error for a data set that is not at hand, in one line."""
-    return DataNotFoundError(
-        f"not in the data home {data_home(home)}. 'residuum data status {dataset}' says how to get it and "
-        "where to put it; another data home is chosen with --data or RESIDUUM_DATA."
-    )
-
-
 class ArrayTrials:
-    """The data of some rows of a table of arrays; features that rows or trials share are computed once.
+    """The data of some rows of a table of arrays, with at most so many queries in each trial.
 
-    Parameters
-    ----------
-    rows : tuple of Row
-        The rows that will be asked for: features of a trial are computed for the largest.
-    seed : int
-        Seed of the random splits.
-    queries : int or None
-        At most so many test samples, evenly spread over the test part.
-    data_home, cache_dir : path or None
-        Where the data sets are, and where slow features are kept.
-    say : callable
-        Not called: nothing here takes long enough.
+    Slow features are kept in `cache_dir`; `say` is called with what is being computed, where that takes long.
     """
 
     uses_all_cores = False
@@ -131,18 +87,13 @@ class ArrayTrials:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.rows, self.seed, self.queries = rows, seed, queries
-        self._cache_dir = cache_dir
+        self._cache_dir, self._say = cache_dir, say
         self.samples = load_dataset(rows[0].dataset, data_home=data_home, image_shape=rows[0].image_shape)
-        self._held: dict[tuple[str, int], tuple[Array, Array]] = {}
-        self._projected: tuple[tuple[int, int | None], tuple[Array, Array]] | None = None
 
     @staticmethod
     def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[None, bool]:
         """Load the data set of a row, or raise the error that says why it cannot; there are no subsets."""
-        try:
-            load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
-        except DataNotFoundError:
-            raise not_there(row.dataset, home) from None
+        load_dataset(row.dataset, data_home=home, image_shape=row.image_shape)
         return None, False
 
     @staticmethod
@@ -150,9 +101,21 @@ class ArrayTrials:
         """Nothing is missing: these features need no other package."""
 
     def split(self, row: Row, trial: int) -> Split:
-        """Indices of the training and test samples."""
-        parts = SPLITS[row.split](self.samples, row.per_class, self.seed, trial)
-        return thinned(parts, self.queries)
+        """Indices of the training and test samples.
+
+        A random split takes `per_class` samples of each class to train: of all samples, with the others to
+        test, or of the official training part, with the official test part.
+        """
+        samples = self.samples
+        random: Any = {"train_per_class": row.per_class, "seed": self.seed, "trial": trial}
+        if row.split == "random_rest":
+            parts = random_split(samples.labels, **random)
+            train, test = parts.train, parts.test
+        else:
+            train, test = np.split(np.arange(len(samples.labels)), [len(samples.y_train)])
+            if row.split == "random_of_training":
+                train = random_split(samples.y_train, **random).train
+        return Split(train, evenly_spread(test, self.queries))
 
     def about(self, row: Row, trial: int) -> tuple[str, tuple[str, ...]]:
         """Where the data come from, and what a reader of results must know."""
@@ -160,53 +123,30 @@ class ArrayTrials:
 
     def features(self, row: Row, trial: int) -> TrialData:
         """Features after PCA, with unit norm."""
-        parts = self.split(row, trial)
-        # Rows that differ in d alone share their principal directions: fitted once, cut to d.
+        parts, labels = self.split(row, trial), self.samples.labels
+        train, test = self._before_pca(row, trial)
+        # The principal directions of the largest d are cut to those of the row.
         most = max(each.dimension for each in self.rows if each.dimension is not None)
-        key = (trial, row.per_class)
-        if self._projected is None or self._projected[0] != key:
-            self._projected = (key, self._project(row, parts, trial, most))
-        train, test = self._projected[1]
-        labels = self.samples.labels
-        return TrialData(
-            unit_rows(train[:, : row.dimension])[0],
-            labels[parts.train],
-            unit_rows(test[:, : row.dimension])[0],
-            labels[parts.test],
-        )
-
-    def keep_slow_features(self, trials: Iterable[int], say: Callable[[str], None]) -> None:
-        """Put slow features on disk, so that the worker processes do not each compute their own."""
-        first = self.rows[0]
-        if first.features not in SLOW_FEATURES:
-            return
-        for trial in trials:
-            say(f"{first.dataset} trial {trial + 1}: {first.features}")
-            largest = self._largest(trial)
-            self._raw(first, "train", largest[:1], largest, trial)
-            self._raw_test(first, self.split(first, trial), trial)
-
-    def _project(self, row: Row, parts: Split, trial: int, dimension: int) -> tuple[Array, Array]:
-        train = self._raw(row, "train", parts.train, self._largest(trial), trial)
-        test = self._raw_test(row, parts, trial)
         # n centred samples span n - 1 directions at most: 50 of each of ten digits give 499, not 500.
         limit = min(len(train) - 1, train.shape[1])
-        pca = EigenfacePCA(dimension if dimension < limit else None, normalize=False).fit(train)
-        return pca.transform(train), pca.transform(test)
+        pca = EigenfacePCA(most if most < limit else None, normalize=False).fit(train)
+        train, test = (unit_rows(pca.transform(part)[:, : row.dimension])[0] for part in (train, test))
+        return TrialData(train, labels[parts.train], test, labels[parts.test])
 
-    def _raw_test(self, row: Row, parts: Split, trial: int) -> Array:
-        return self._raw(row, "test", parts.test, parts.test, trial if row.split == "random_rest" else 0)
+    def keep_slow_features(self, trials: Iterable[int]) -> None:
+        """Put scattering coefficients on disk, so that the worker processes do not each compute their own."""
+        row = self.rows[0]
+        for trial in trials if row.features == "scattering" else ():
+            self._say(f"{row.dataset} trial {trial + 1}: {row.features}")
+            self._before_pca(row, trial)
 
-    def _largest(self, trial: int) -> Array:
-        return self.split(max(self.rows, key=lambda row: row.per_class or 0), trial).train
-
-    def _raw(self, row: Row, part: str, wanted: Array, held: Array, trial: int) -> Array:
-        """Features before PCA of the samples `wanted`, which are among `held`."""
-        key = (part, trial)
-        if key not in self._held:
-            # One trial at a time: the features of the trial before are of no use any more.
-            self._held = {k: v for k, v in self._held.items() if k[0] != part}
-            self._held[key] = (held, FEATURES[row.features](self.samples.images[held], self._cache_dir))
-        held, found = self._held[key]
-        order = np.argsort(held)
-        return found[order[np.searchsorted(held, wanted, sorter=order)]]
+    def _before_pca(self, row: Row, trial: int) -> tuple[Array, Array]:
+        """Training features, taken from those of the largest row, which are kept; and test features."""
+        parts = self.split(row, trial)
+        largest = self.split(max(self.rows, key=lambda row: row.per_class or 0), trial).train
+        train, test = (
+            FEATURES[row.features](self.samples.images[indices], self._cache_dir)
+            for indices in (largest, parts.test)
+        )
+        order = np.argsort(largest)
+        return train[order[np.searchsorted(largest, parts.train, sorter=order)]], test

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 from residuum.paper.outcomes import LEVEL, Outcome
+from residuum.reports.numbers import signed
 
 FAMILIES = {
     "sparse": ("SRC",),
@@ -26,15 +28,15 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
         )
     if any(o.table.row(r).subset for o in outcomes for r in o.rows):
         said.append("Some rows come from a part of a data set: they say nothing about the paper's numbers.")
-    honest = [outcome for outcome in outcomes if outcome.protocol == "best"]
-    if honest:
-        said.append(_in_short(honest))
-    for protocol in dict.fromkeys(outcome.protocol for outcome in outcomes):
-        own = [outcome for outcome in outcomes if outcome.protocol == protocol]
-        said.append(_winners(protocol, own))
-        said.append(_rivals(protocol, own))
-    if any(outcome.protocol == "authors" for outcome in outcomes):
-        said.append(_closeness([outcome for outcome in outcomes if outcome.protocol == "authors"]))
+    of_protocol: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        of_protocol.setdefault(outcome.protocol, []).append(outcome)
+    if "best" in of_protocol:
+        said.append(_in_short(of_protocol["best"]))
+    for protocol, own in of_protocol.items():
+        said += [_winners(protocol, own), _rivals(protocol, own)]
+    if "authors" in of_protocol:
+        said.append(_closeness(of_protocol["authors"]))
     return said
 
 
@@ -46,11 +48,11 @@ def _in_short(outcomes: list[Outcome]) -> str:
         leaders.add(tuple(family for family, count in wins.items() if count == max(wins.values())))
         counts = ", ".join(f"{family} in {count}" for family, count in wins.items() if count)
         texts.append(f"of the {len(outcome.rows)} rows of {outcome.table.name}, {counts}")
-    best = [_family_best(outcome, row) for outcome in outcomes for row in outcome.rows]
-    apart = max(max(values.values()) - min(values.values()) for values in best)
+    best = [_family_best(outcome, row).values() for outcome in outcomes for row in outcome.rows]
+    apart = max(max(values) - min(values) for values in best)
     end = (
         "the same one helps most on every table"
-        if len(leaders) == 1 and len(next(iter(leaders))) == 1
+        if len(leaders) == 1 and len(leaders.pop()) == 1
         else "no single representation helps everywhere: which one does depends on the data"
     )
     return (
@@ -60,27 +62,27 @@ def _in_short(outcomes: list[Outcome]) -> str:
     )
 
 
-def _family_best(outcome: Outcome, row: int | str) -> dict[str, float]:
-    """Highest mean accuracy of every family."""
+def _family_best(outcome: Outcome, row: Any) -> dict[str, float]:
+    """Highest mean accuracy of every family; -1 where none of it was run."""
+    means = {method: outcome.mean(row, method) for method in outcome.methods}
     return {
-        family: max((_mean(outcome, row, m) for m in members if m in outcome.methods), default=-1.0)
+        family: max((means[m] for m in members if not math.isnan(means.get(m, math.nan))), default=-1.0)
         for family, members in FAMILIES.items()
     }
 
 
-def _wins(outcomes: list[Outcome]) -> dict[str, int]:
+def _wins(outcomes: list[Outcome]) -> Counter[str]:
     """In how many rows each family has the highest mean accuracy; ties to 0.1 point count for both."""
-    wins = dict.fromkeys(FAMILIES, 0)
+    wins = Counter(dict.fromkeys(FAMILIES, 0))
     for best in (_family_best(outcome, row) for outcome in outcomes for row in outcome.rows):
         top = round(max(best.values()), 1)
-        for family, value in best.items():
-            wins[family] += round(value, 1) == top
+        wins.update(family for family, value in best.items() if round(value, 1) == top)
     return wins
 
 
 def _winners(protocol: str, outcomes: list[Outcome]) -> str:
     counts = ", ".join(f"{family} {count}" for family, count in _wins(outcomes).items())
-    names = ", ".join(dict.fromkeys(outcome.table.name for outcome in outcomes))
+    names = ", ".join(outcome.table.name for outcome in outcomes)
     return (
         f"Protocol {protocol} ({names}): of {sum(len(outcome.rows) for outcome in outcomes)} rows, the "
         "representation with the highest mean accuracy (ties to 0.1 point count for both) is "
@@ -88,21 +90,14 @@ def _winners(protocol: str, outcomes: list[Outcome]) -> str:
     )
 
 
-def _mean(outcome: Outcome, row: int | str, method: str) -> float:
-    value = outcome.mean(row, method)
-    return -1.0 if math.isnan(value) else value
-
-
 def _rivals(protocol: str, outcomes: list[Outcome]) -> str:
     counts: dict[str, Counter[str]] = {}
-    for outcome in outcomes:
-        for row in outcome.rows:
-            for method in (method for method in outcome.methods if method != "NRC"):
-                p = outcome.p_value(row, method)
-                if not math.isnan(p):
-                    ahead = outcome.mean(row, "NRC") > outcome.mean(row, method)
-                    word = "open" if p >= LEVEL else "better" if ahead else "worse"
-                    counts.setdefault(method, Counter())[word] += 1
+    for outcome, row, method in _places(outcomes):
+        p = outcome.p_value(row, method)
+        if method != "NRC" and not math.isnan(p):
+            ahead = outcome.mean(row, "NRC") > outcome.mean(row, method)
+            word = "open" if p >= LEVEL else "better" if ahead else "worse"
+            counts.setdefault(method, Counter())[word] += 1
     texts = "; ".join(
         f"{method} " + ", ".join(f"{count[word]} {word}" for word in ("better", "worse", "open"))
         for method, count in counts.items()
@@ -113,23 +108,21 @@ def _rivals(protocol: str, outcomes: list[Outcome]) -> str:
     )
 
 
+def _places(outcomes: list[Outcome]) -> list[tuple[Outcome, Any, str]]:
+    return [(o, row, method) for o in outcomes for row in o.rows for method in o.methods]
+
+
 def _closeness(outcomes: list[Outcome]) -> str:
-    gaps = [
-        (
-            outcome.difference(row, method),
-            f"{method} at {outcome.table.row_title(row)} of {outcome.table.name}",
-        )
-        for outcome in outcomes
-        for row in outcome.rows
-        for method in outcome.methods
-        if not math.isnan(outcome.difference(row, method))
-    ]
-    far = sorted((gap for gap in gaps if abs(gap[0]) > TOLERANCE), key=lambda gap: -abs(gap[0]))
-    close = f"{len(gaps) - len(far)} of {len(gaps)} cells lie within {TOLERANCE:.1f} point of the paper"
-    if not far:
-        return f"With parameters chosen on the test samples as the authors' scripts did, {close}."
-    listed = "; ".join(f"{where} {value:+.1f}".replace("-", "−") for value, where in far)
+    gaps = {
+        f"{method} at {o.table.row(row).title} of {o.table.name}": o.difference(row, method)
+        for o, row, method in _places(outcomes)
+        if not math.isnan(o.difference(row, method))
+    }
+    far = {where: gap for where, gap in gaps.items() if abs(gap) > TOLERANCE}
+    listed = "; ".join(f"{where} {signed(far[where])}" for where in sorted(far, key=lambda w: -abs(far[w])))
     return (
-        f"With parameters chosen on the test samples as the authors' scripts did, {close}. "
-        f"The others: {listed}."
+        "With parameters chosen on the test samples as the authors' scripts did, "
+        f"{len(gaps) - len(far)} of {len(gaps)} cells lie within {TOLERANCE:.1f} point of the paper."
+        + f" The others: {listed}."
+        * bool(far)
     )

@@ -10,10 +10,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any
 
 from residuum.errors import ResiduumError
@@ -35,17 +34,9 @@ def run_in_processes(
 ) -> None:
     """Call ``work(piece)`` for every piece, `workers` at a time; the first error of a piece is raised here.
 
-    Parameters
-    ----------
-    work : callable
-        Sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the next
-        piece of the same process.
-    pieces : sequence
-        Begun in this order. They should be small: indices rather than data.
-    workers, threads : int
-        Processes, and threads of BLAS and of the solvers within each.
-    on_wait : callable
-        Called in this process about twice a second while the others work.
+    `work` is sent to every process once, so it must be possible to pickle it; what it keeps, it keeps for the
+    next piece of the same process. Pieces are begun in their order and should be small.
+    Each process has so many `threads`. `on_wait` is called here about twice a second while the others work.
     """
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
@@ -55,8 +46,12 @@ def run_in_processes(
         initargs=(work, threads),
     )
     try:
-        with _interrupts_ignored():
+        # Ctrl-C reaches every process of a terminal; those started here inherit that they ignore it.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
             waiting = {pool.submit(_call, piece) for piece in pieces}
+        finally:
+            signal.signal(signal.SIGINT, before)
         while waiting:
             finished, waiting = wait(waiting, timeout=PAUSE, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -71,20 +66,6 @@ def run_in_processes(
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal; those started in here leave it to their parent."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _begin(work: Callable[[Any], None], threads: int) -> None:
