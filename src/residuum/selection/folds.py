@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -178,8 +178,8 @@ class Fold:
         error = 2 * np.sqrt(self.dictionary.sizes.max()) * shift / ROUNDING[self.dtype.name]
         return Codes(solution.codes, error, again, shift)
 
-    def scores(self, codes: Codes, rules: Iterable[str]) -> dict[str, FloatArray]:
-        """Class scores of dense codes by several rules, equal in their winners to `RULES` applied one by one.
+    def scores(self, codes: Codes, index_of: dict[str, int]) -> Iterator[tuple[int, FloatArray]]:
+        """Class scores of dense codes by every rule, equal in their winners to those of `rule_scores`.
 
         The expanded squares cost the size of a class instead of the number of features for each entry of the
         code, but lose digits. With ``a_k >= ||c_k||_1`` no term of a square exceeds ``(1 + a_k)^2``: queries
@@ -189,8 +189,7 @@ class Fold:
         reach = self.class_reach(values)
         energies = self.class_products(values, values)
         mass = self.class_mass(energies)
-        found = {}
-        for rule in rules:
+        for rule, index in index_of.items():
             parts = 1
             if rule == "reconstruction":
                 parts = self.dictionary.n_classes
@@ -211,10 +210,11 @@ class Fold:
                 moved = codes.shift * np.sqrt(self.dictionary.sizes)
                 doubt = _divided(squares, doubt, reach, moved)
             rows = in_doubt(squares, doubt)
-            found[rule] = scores = np.sqrt(squares)
+            scores = np.sqrt(squares)
             if len(rows):
-                self.correct(scores, rows, self.direct(codes, rule, rows))
-        return found
+                parts_again = CodedParts(self.dictionary, self.queries[rows], codes.exact(rows))
+                self.correct(scores, rows, RULES[rule](parts_again))
+            yield index, scores
 
     def correct(self, scores: FloatArray, rows: Any, exact: FloatArray) -> None:
         """Put exact scores into rows in doubt; in float32 as distances from the smallest, to avoid ties."""
@@ -225,17 +225,14 @@ class Fold:
             exact = np.where(np.isfinite(exact), above, np.inf)
         scores[rows] = exact
 
-    def direct(self, codes: Codes, rule: str, rows: Any) -> FloatArray:
-        """Class scores by the rule as the classifiers apply it."""
-        return RULES[rule](CodedParts(self.dictionary, self.queries[rows], codes.exact(rows)))
 
-    def settled(self, codes: Any, rule: str) -> FloatArray:
-        """Class scores of sparse codes, whose rules cost little as they are."""
-        return settle_ties(RULES[rule](CodedParts(self.dictionary, self.queries, codes)))
-
-    def settled_plain(self, codes: Any, rule: str) -> FloatArray:
-        """The same for sparse codes over the atoms of `plain`."""
-        return settle_ties(RULES[rule](CodedParts(self.plain, self.plain_queries, codes)))
+def rule_scores(
+    dictionary: Dictionary, queries: FloatArray, codes: Any, index_of: dict[str, int]
+) -> Iterator[tuple[int, FloatArray]]:
+    """Class scores by every rule as the classifiers apply it; cheap where codes are sparse."""
+    parts = CodedParts(dictionary, queries, codes)
+    for rule, index in index_of.items():
+        yield index, settle_ties(RULES[rule](parts))
 
 
 def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
