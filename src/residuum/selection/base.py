@@ -40,7 +40,7 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 Candidate = dict[str, Any]
 # From the positions of training and test samples to the features of both.
-FoldFeatures = Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]
+FoldFeatures = Callable[[np.ndarray, np.ndarray], Any]
 
 # Entries of the codes of one block of queries: a few such arrays fit into memory on any machine.
 _BLOCK_ENTRIES = 2**23
@@ -63,12 +63,9 @@ class Grid:
         """What the owner was given, or the default, from the simplest to the most complex."""
         given = getattr(owner, self.name)
         scale = n_samples / self.per_samples if self.per_samples else 1
-        values = (
-            [scale * value for value in self.default]
-            if given is None
-            else np.ravel(np.asarray(given, dtype=object))
-        )
-        if not len(values) or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
+        default = [scale * value for value in self.default]
+        values = list(default if given is None else np.ravel(np.asarray(given, dtype=object)))
+        if not values or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
             raise ValueError(
                 f"The {self.name!r} parameter of {type(owner).__name__} must be a non-empty list of "
                 f"non-negative numbers. Got {given!r} instead."
@@ -100,7 +97,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         self.scoring = scoring
         self.n_jobs = n_jobs
 
-    def _rules(self) -> list[str]:
+    def _rules(self) -> list[Any]:
         rules = np.ravel(self.default_rules if self.rules is None else self.rules).tolist()
         if not rules or not set(rules) <= set(RULES):
             raise ValueError(
@@ -149,25 +146,23 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         splits = self._splits(samples, y, groups)
-        candidates = self._allowed(self._candidates(len(samples)))
+        candidates = self._candidates(len(samples))
+        for candidate in candidates:
+            self.classifier(**candidate)._validate_params()
         scorer = check_scoring(self.classifier(), scoring=self.scoring)
-        features = (
-            _checked(fold_features) if fold_features else lambda *parts: [samples[part] for part in parts]
-        )
+        told = {"estimator": self, "X": samples, "y": y}
         whole = None
         if getattr(self, "_skl_callbacks", None):
             whole = self._init_callback_context(max_subtasks=len(splits), sequential_subtasks=False)
 
         def score(task: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
             with _reported(task, told):
-                return self._score_fold(*features(train, test), y[train], y[test], candidates, scorer)
+                made = _made(fold_features, train, test) if fold_features else (samples[train], samples[test])
+                return self._score_fold(made, (y[train], y[test]), candidates, scorer)
 
-        told = {"estimator": self, "X": samples, "y": y}
         with _reported(whole, told):
             tasks = [whole and whole.subcontext(task_name="fold", task_id=i) for i in range(len(splits))]
-            folds = self._in_threads(
-                score, [(task, *split) for task, split in zip(tasks, splits, strict=True)]
-            )
+            folds = self._in_threads(score, list(zip(tasks, *zip(*splits, strict=True), strict=True)))
             self.cv_results_ = _results(candidates, np.array(folds).T)
             self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
             self.best_params_ = candidates[self.best_index_]
@@ -176,16 +171,6 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
             self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
             self.classes_ = self.best_estimator_.classes_
         return self
-
-    def _allowed(self, candidates: list[Candidate]) -> list[Candidate]:
-        for candidate in candidates:
-            try:
-                self.classifier(**candidate)._validate_params()
-            except ValueError as error:
-                raise ValueError(
-                    f"{type(self).__name__} was given a value that is not allowed. {error}"
-                ) from None
-        return candidates
 
     def _splits(self, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """The splits of `cv`; with fewer samples in a class than folds, fewer folds, and one needs two."""
@@ -220,9 +205,8 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
                 )
         return scores + [score(*job) for job in jobs[shared:]]
 
-    def _score_fold(
-        self, X: Any, test_X: Any, y: Any, test_y: Any, candidates: list[Candidate], scorer: Any
-    ) -> np.ndarray:
+    def _score_fold(self, made: Any, labels: Any, candidates: list[Candidate], scorer: Any) -> np.ndarray:
+        (X, test_X), (y, test_y) = made, labels
         counted = self.scoring in (None, "accuracy")
         fold = Fold(X, y, test_X, winners_only=counted)
         truth = np.searchsorted(fold.classes, test_y)
@@ -298,32 +282,25 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         return tags
 
 
-def _checked(fold_features: FoldFeatures) -> FoldFeatures:
-    """The same with what it gives checked, as `fit` checks X."""
-    if not callable(fold_features):
-        raise TypeError(f"The 'fold_features' parameter must be callable. Got {fold_features!r} instead.")
-
-    def checked(train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
-        made = fold_features(train, test)
-        if not isinstance(made, tuple | list) or len(made) != 2:
-            raise TypeError(
-                "fold_features(train, test) must give two arrays, the features of the training and of the "
-                f"test samples. Got {type(made).__name__}."
-            )
-        parts = [
-            check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
-            for name, part in zip(("train", "test"), made, strict=True)
-        ]
-        shapes = tuple(part.shape for part in parts)
-        wanted = (len(train), shapes[0][1]), (len(test), shapes[0][1])
-        if shapes != wanted:
-            raise ValueError(
-                "fold_features must give one row per sample and the same features for training and test "
-                f"samples. Got arrays of shapes {shapes}, expected {wanted}."
-            )
-        return parts[0], parts[1]
-
-    return checked
+def _made(fold_features: FoldFeatures, train: np.ndarray, test: np.ndarray) -> list[np.ndarray]:
+    """What `fold_features` gives for one split, checked as `fit` checks X."""
+    made = fold_features(train, test)
+    if not isinstance(made, tuple | list) or len(made) != 2:
+        raise TypeError(
+            "fold_features(train, test) must give two arrays, the features of the training and of the test "
+            f"samples. Got {type(made).__name__}."
+        )
+    parts = [
+        check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
+        for name, part in zip(("train", "test"), made, strict=True)
+    ]
+    shapes, n_features = [part.shape for part in parts], parts[0].shape[1]
+    if shapes != [(len(train), n_features), (len(test), n_features)]:
+        raise ValueError(
+            "fold_features must give one row per sample and the same features for training and test samples. "
+            f"Got arrays of shapes {shapes} for {len(train)} and {len(test)} samples."
+        )
+    return parts
 
 
 class _Scored(ClassifierMixin, BaseEstimator):

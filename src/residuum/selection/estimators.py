@@ -17,9 +17,9 @@ import numpy as np
 
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
-from residuum.rules import CodedParts, quotient
+from residuum.rules import CodedParts, quotient, settle_ties
 from residuum.selection.base import Candidate, Grid, GridSelector, by_setting, coded
-from residuum.selection.folds import Codes, Fold, in_doubt, per_part, rule_scores
+from residuum.selection.folds import Codes, Fold, rule_scores
 from residuum.solvers import ADMM, ActiveSet, Newton, soft_solver
 
 
@@ -292,27 +292,15 @@ class CROCCV(GridSelector):
         return [{**c, "subspace_l2": self.subspace_l2} for c in super()._candidates(n_samples)]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        own = coded(NSC(l2=self.subspace_l2), fold)
-        alone, alone_doubt = fold.residuals_with_doubt(own)
+        own = coded(NSC(l2=self.subspace_l2), fold).values
+        alone = CodedParts(fold.dictionary, fold.queries, own).residuals() ** 2
         for l2, members in groupby(enumerate(candidates), key=lambda member: member[1]["l2"]):
-            codes = fold.ridge_codes(l2)
-            together, together_doubt = fold.residuals_with_doubt(codes)
-            energies = fold.class_products(codes.values, codes.values)
+            codes = coded(CRC(l2=l2), fold).values
+            parts = CodedParts(fold.dictionary, fold.queries, codes)
+            together, energies = parts.residuals() ** 2, parts.energies()
             for index, candidate in members:
                 weight = candidate["weight"]
-                scores, doubt = per_part(
-                    energies,
-                    (1 - weight) * alone + weight * together,
-                    (1 - weight) * alone_doubt + weight * together_doubt,
-                )
-                rows = in_doubt(scores, doubt)
-                if len(rows):
-                    by_class, shared = (
-                        CodedParts(fold.dictionary, fold.queries[rows], c.exact(rows)) for c in (own, codes)
-                    )
-                    mixture = (1 - weight) * by_class.residuals() ** 2 + weight * shared.residuals() ** 2
-                    fold.correct(scores, rows, quotient(mixture, shared.energies()))
-                yield index, scores
+                yield index, settle_ties(quotient((1 - weight) * alone + weight * together, energies))
 
 
 class ProCRCCV(GridSelector):
