@@ -169,13 +169,7 @@ class CROC(RepresentationClassifier):
     }
     _solver_names = ("solver_", "subspace_solver_")
 
-    def __init__(
-        self,
-        *,
-        weight: float = 0.5,
-        l2: float | None = None,
-        subspace_l2: float = 1e-4,
-    ) -> None:
+    def __init__(self, *, weight: float = 0.5, l2: float | None = None, subspace_l2: float = 1e-4) -> None:
         self.weight = weight
         self.l2 = l2
         self.subspace_l2 = subspace_l2
@@ -225,12 +219,7 @@ class ProCRC(RepresentationClassifier):
     }
 
     def __init__(
-        self,
-        *,
-        gamma: float = 0.01,
-        l2: float = 0.01,
-        per_class: bool = True,
-        rule: str = "reconstruction",
+        self, *, gamma: float = 0.01, l2: float = 0.01, per_class: bool = True, rule: str = "reconstruction"
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
