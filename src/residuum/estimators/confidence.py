@@ -321,9 +321,7 @@ def reject_curve(
         Share of the queries with a right answer that are rejected; NaN where there are none.
     """
     known = np.ones(np.shape(confidence), dtype=bool) if known is None else known
-    sure, right, known = aligned(
-        confidence=(confidence, np.float64), correct=(correct, np.bool_), known=(known, np.bool_)
-    )
+    sure, right, known = aligned(confidence, correct, known)
     right = right & known
     thresholds = np.unique(np.concatenate([[0.0], sure[np.isfinite(sure)], [np.inf]]))
 

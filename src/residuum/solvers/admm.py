@@ -87,15 +87,7 @@ class ADMM:
             codes, n_iter, converged = self._fixed(queries)
         else:
             codes, n_iter, converged = self._until(queries, self.tol)
-        return certified(
-            self.problem,
-            self.dictionary,
-            queries,
-            codes,
-            n_iter=n_iter,
-            converged=converged,
-            certify=certify,
-        )
+        return certified(self, queries, codes, n_iter=n_iter, converged=converged, certify=certify)
 
     def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
         _, z = next(islice(self.steps(queries), self.max_iter - 1, None))

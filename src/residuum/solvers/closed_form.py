@@ -88,16 +88,9 @@ class ClosedForm:
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""
+        once, always = np.ones(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         codes = self._form.encode(queries)
-        return certified(
-            self.problem,
-            self.dictionary,
-            queries,
-            codes,
-            n_iter=np.ones(len(queries), dtype=np.int64),
-            converged=np.ones(len(queries), dtype=bool),
-            certify=certify,
-        )
+        return certified(self, queries, codes, n_iter=once, converged=always, certify=certify)
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""
