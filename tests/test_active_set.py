@@ -460,17 +460,17 @@ def test_nnls_shapes_and_errors():
     assert nnls(A, np.empty((8, 0))).codes.shape == (0, 5)
     for bad, words in [
         (lambda: nnls(A, B.T), "'B' parameter of nnls.*as many rows as A"),
-        (lambda: nnls(A, B * np.nan), "'B' parameter of nnls must be finite"),
-        (lambda: nnls(A, B, l1=-1), "'l1' parameter of nnls must be a non-negative number. Got -1"),
-        (lambda: lasso(A, B, 0), "'l1' parameter of lasso must be a positive number"),
-        (lambda: nnls(A[0], B), "'A' parameter of nnls must be a 2-D"),
+        (lambda: nnls(A, B * np.nan), "Input B contains NaN"),
+        (lambda: nnls(A, B, l1=-1), "'l1' parameter of nnls must be a float in .* Got -1"),
+        (lambda: lasso(A, B, 0), "'l1' parameter of lasso must be a float in"),
+        (lambda: nnls(A[0], B), "Expected 2D array"),
         (lambda: nnls(A, B, gram=A), "'gram' parameter of nnls"),
         (lambda: nnls(A, B, x0=A), "'x0' parameter of nnls"),
-        (lambda: nnls(A + 1j, B), "real numbers"),
+        (lambda: nnls(A + 1j, B), "Complex data not supported"),
     ]:
         with pytest.raises(ValueError, match=words):
             bad()
-    with pytest.raises(TypeError, match="dense array"):
+    with pytest.raises(TypeError, match="dense data is required"):
         nnls(sp.csr_array(A), B)
 
 

@@ -196,7 +196,7 @@ def test_expected_calibration_error_by_hand():
     assert expected_calibration_error([1.0, 1.0], [True, True]) == 0
     with pytest.raises(ValueError, match="between 0 and 1"):
         expected_calibration_error([3.0], [True])
-    with pytest.raises(ValueError, match="'correct' must have one value per query"):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         expected_calibration_error([0.5], [True, False])
 
 
@@ -309,7 +309,7 @@ def test_reject_curve_by_hand():
     _, accept, reject = reject_curve([math.inf, 0.2], [True, True])
     assert np.isnan(accept).all()
     assert reject.tolist() == [0, 0, 1]
-    with pytest.raises(ValueError, match="'confidence' must not hold NaN"):
+    with pytest.raises(ValueError, match="'confidence' must have at least one value and no NaN"):
         reject_curve([math.nan], [True])
 
 

@@ -219,7 +219,7 @@ def test_bad_requests_change_nothing():
         (lambda: model.forget(), "needs samples or labels"),
         (lambda: model.forget(samples=[60]), "60 is not one"),
         (lambda: model.forget(samples=[-1]), "-1 is not one"),
-        (lambda: model.forget(samples=[0.5]), "whole numbers"),
+        (lambda: model.forget(samples=[0.5]), "0.5 is not one"),
         (lambda: model.forget(labels=["nobody"]), "'labels'"),
         (lambda: model.forget(labels=[0]), "'labels'"),
         (lambda: model.forget(samples=range(60)), "without a sample"),

@@ -16,42 +16,29 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
 _HOMES = {
-    **dict.fromkeys(
-        ("CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"),
-        "residuum.estimators",
-    ),
-    **dict.fromkeys(
-        ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"), "residuum.selection"
-    ),
-    **dict.fromkeys(("lasso", "nnls"), "residuum.least_squares"),
-    **dict.fromkeys(("EigenfacePCA", "Scattering2D"), "residuum.features"),
-    **dict.fromkeys(("load_model", "open_model", "save_model"), "residuum.models.file"),
+    name: home
+    for home, names in {
+        "residuum.estimators": (
+            "CRC",
+            "CROC",
+            "NRC",
+            "NSC",
+            "SRC",
+            "ConfidentClassifier",
+            "ProCRC",
+            "SoftNRC",
+        ),
+        "residuum.selection": ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"),
+        "residuum.least_squares": ("lasso", "nnls"),
+        "residuum.features": ("EigenfacePCA", "Scattering2D"),
+        "residuum.models.file": ("load_model", "open_model", "save_model"),
+    }.items()
+    for name in names
 }
 
-__all__ = [
-    "CRC",
-    "CRCCV",
-    "CROC",
-    "CROCCV",
-    "NRC",
-    "NRCCV",
-    "NSC",
-    "NSCCV",
-    "SRC",
-    "SRCCV",
-    "ConfidentClassifier",
-    "EigenfacePCA",
-    "ProCRC",
-    "ProCRCCV",
-    "Scattering2D",
-    "SoftNRC",
-    "SoftNRCCV",
-    "lasso",
-    "load_model",
-    "nnls",
-    "open_model",
-    "save_model",
-]
+__all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
+__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"]
+__all__ += ["EigenfacePCA", "Scattering2D", "lasso", "load_model", "nnls", "open_model", "save_model"]
 
 
 def __getattr__(name: str) -> Any:

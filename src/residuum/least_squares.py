@@ -6,95 +6,51 @@ lasso  minimise_c  ||b - Ac||^2 + l2 ||c||^2 + l1 ||c||_1
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, validate_params
+from sklearn.utils.validation import check_array
 
 from residuum.solvers.active_set import solve_active_set
-from residuum.solvers.base import FloatArray, Solution
+from residuum.solvers.base import Solution
 
 __all__ = ["lasso", "nnls"]
 
+_POSITIVE = [Interval(Real, 0, None, closed="neither")]
+_NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
-def _matrix(value: Any, name: str, owner: str, dims: tuple[int, ...]) -> FloatArray:
-    """The value as a finite array of one of the given dimensions: float32 if it is, else float64."""
-    if sp.issparse(value):
-        raise TypeError(
-            f"The '{name}' parameter of {owner} must be a dense array. "
-            f"Got a sparse {type(value).__name__} instead; pass {name}.toarray()."
-        )
-    array = np.asarray(value)
-    allowed = " or ".join(f"{d}-D" for d in dims)
-    if array.dtype.kind not in "biufO" or array.ndim not in dims:
+
+def _shaped(value: Any, name: str, owner: str, shape: tuple[int, int]) -> Any:
+    if value is None:
+        return None
+    array = check_array(value, accept_sparse="csr", ensure_2d=False, ensure_min_samples=0, input_name=name)
+    array = np.atleast_2d(array) if array.ndim == 1 else array
+    if array.shape != shape:
         raise ValueError(
-            f"The '{name}' parameter of {owner} must be a {allowed} array of real numbers. "
-            f"Got a {array.ndim}-D array of {array.dtype} instead."
-        )
-    try:
-        array = array.astype(
-            np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The '{name}' parameter of {owner} must hold real numbers: {error}.") from error
-    if not np.isfinite(array).all():
-        raise ValueError(
-            f"The '{name}' parameter of {owner} must be finite. Got NaN or infinity; "
-            "remove or impute those values."
+            f"The {name!r} parameter of {owner} must have shape {shape}. Got {array.shape} instead."
         )
     return array
 
 
-def _number(value: Any, name: str, owner: str, positive: bool = False) -> float:
-    """The value as a finite number that is not negative, or that is positive."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not good or value < 0 or (positive and value == 0):
-        kind = "a positive number" if positive else "a non-negative number"
-        raise ValueError(f"The '{name}' parameter of {owner} must be {kind}. Got {value!r} instead.")
-    return float(value)
-
-
-def _start(x0: Any, owner: str, shape: tuple[int, int]) -> Any:
-    """The warm start as a matrix with one row per right-hand side."""
-    if x0 is None:
-        return None
-    start = x0 if sp.issparse(x0) else np.atleast_2d(_matrix(x0, "x0", owner, (1, 2)))
-    if start.shape != shape:
-        raise ValueError(
-            f"The 'x0' parameter of {owner} must have shape {shape}, one row of codes per right-hand side. "
-            f"Got {start.shape} instead."
-        )
-    return start
-
-
 def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **options: Any) -> Solution:
-    """Check the arguments, solve, and warn of right-hand sides that did not converge."""
-    A = _matrix(A, "A", owner, (2,))
-    B = _matrix(B, "B", owner, (1, 2))
+    """Validate, solve, warn."""
+    floats = [np.float64, np.float32]
+    A = check_array(A, dtype=floats, input_name="A")
+    B = check_array(B, dtype=floats, ensure_2d=False, ensure_min_features=0, input_name="B")
     n_features, n_atoms = A.shape
-    if n_features == 0 or n_atoms == 0:
-        raise ValueError(
-            f"The 'A' parameter of {owner} must have at least one row and one column. Got {A.shape}."
-        )
-    if B.shape[0] != n_features:
+    if len(B) != n_features:
         raise ValueError(
             f"The 'B' parameter of {owner} must have as many rows as A ({n_features}). "
-            f"Got {B.shape[0]} instead; right-hand sides are columns, as in numpy.linalg.lstsq."
+            f"Got {len(B)} instead; right-hand sides are columns, as in numpy.linalg.lstsq."
         )
-    if gram is not None:
-        gram = _matrix(gram, "gram", owner, (2,))
-        if gram.shape != (n_atoms, n_atoms):
-            raise ValueError(
-                f"The 'gram' parameter of {owner} must be A.T @ A of shape {(n_atoms, n_atoms)}. "
-                f"Got {gram.shape} instead."
-            )
     queries = np.atleast_2d(B.T)
-    options["tol"] = _number(options["tol"], "tol", owner, positive=True)
-    x0 = _start(x0, owner, (len(queries), n_atoms))
+    gram = _shaped(gram, "gram", owner, (n_atoms, n_atoms))
+    x0 = _shaped(x0, "x0", owner, (len(queries), n_atoms))
     solution = solve_active_set(A.T, queries, gram=gram, x0=x0, **options)
     if not solution.converged.all():
         left = int((~solution.converged).sum())
@@ -103,13 +59,16 @@ def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **option
             f"(largest violation {solution.violation.max():.1e}); their best feasible codes are returned. "
             "Raise tol, add a little l2, or remove nearly dependent columns of A.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if B.ndim == 1:
         return replace(solution, codes=solution.codes.toarray()[0])
     return replace(solution, codes=solution.codes.toarray()) if dense else solution
 
 
+@validate_params(
+    {"l1": _NON_NEGATIVE, "l2": _NON_NEGATIVE, "tol": _POSITIVE}, prefer_skip_nested_validation=True
+)
 def nnls(
     A: Any,
     B: Any,
@@ -160,10 +119,10 @@ def nnls(
     >>> bool(solution.converged.all())
     True
     """
-    l1, l2 = _number(l1, "l1", "nnls"), _number(l2, "l2", "nnls")
     return _solve("nnls", A, B, gram, x0, dense, l1=l1, l2=l2, tol=tol, n_jobs=n_jobs)
 
 
+@validate_params({"l1": _POSITIVE, "l2": _NON_NEGATIVE, "tol": _POSITIVE}, prefer_skip_nested_validation=True)
 def lasso(
     A: Any,
     B: Any,
@@ -205,5 +164,4 @@ def lasso(
     >>> lasso(np.eye(3), np.array([3.0, -2.0, 0.4]), 1.0).codes
     array([ 2.5, -1.5,  0. ])
     """
-    l1, l2 = _number(l1, "l1", "lasso", positive=True), _number(l2, "l2", "lasso")
     return _solve("lasso", A, B, gram, x0, dense, l1=l1, l2=l2, signed=True, tol=tol, n_jobs=n_jobs)

@@ -120,17 +120,10 @@ def reject_label(classes: np.ndarray) -> Any:
 def labels_or_reject(classes: np.ndarray, winners: np.ndarray, rejected: np.ndarray) -> np.ndarray:
     """``classes[winners]``, and `reject_label` where rejected, in a type that holds both exactly."""
     label = reject_label(classes)
-    if classes.dtype.kind == "u":
+    dtype: Any = np.promote_types(classes.dtype, np.min_scalar_type(label))
+    if classes.dtype.kind == "u" and dtype.kind == "f":
         # No NumPy type holds both -1 and the upper half of uint64; objects (Python integers) do.
-        wide = np.promote_types(classes.dtype, np.int8)
-        holder = np.int64 if int(classes.max()) <= np.iinfo(np.int64).max else object
-        dtype: Any = wide if wide.kind == "i" else holder
-    elif classes.dtype.kind in "bi":
-        dtype = np.promote_types(classes.dtype, np.min_scalar_type(label))
-    elif classes.dtype.kind in "US":
-        dtype = np.promote_types(classes.dtype, np.array(label).dtype)
-    else:
-        dtype = classes.dtype
+        dtype = np.int64 if int(classes.max()) <= np.iinfo(np.int64).max else object
     answers = classes.astype(dtype)[winners]
     answers[rejected] = label
     return answers
@@ -144,3 +137,57 @@ def decision_values(residuals: FloatArray) -> FloatArray:
     """
     finite = np.minimum(residuals, np.finfo(residuals.dtype).max / 2)
     return finite[:, 0] - finite[:, 1] if residuals.shape[1] == 2 else -finite
+
+
+class Answering:
+    """What follows from `answer`, for every classifier that has it."""
+
+    def answer(self, X: Any) -> Answers:
+        """Everything that is said about the queries."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:
+        """Label of the class with the smallest score; the first class in sorted order wins a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries. An all-zero query has no direction: every class ties, so it gets ``classes_[0]``, with
+            a warning.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_queries,)
+            A classifier that rejects has the label for "none of these" where it does, in a type that is wide
+            enough for both.
+        """
+        return self.answer(X).labels
+
+    def residuals(self, X: Any) -> FloatArray:
+        """Score of every class for every query by the classifier's rule, smallest wins.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_queries, n_classes)
+            For unit-norm queries, in the order of ``classes_``.
+        """
+        return self.answer(X).residuals
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Minus the class residuals; with two classes, the first residual minus the second.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
+        """
+        return decision_values(self.residuals(X))

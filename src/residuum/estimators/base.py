@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.estimators.answers import Answers, concentration, decision_values, margin
+from residuum.estimators.answers import Answering, Answers, concentration, margin
 from residuum.estimators.enrolment import Enrolment, check_labels
 from residuum.estimators.explanation import Explanation, explain_query
 from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
@@ -33,7 +33,7 @@ MIN_ROWS = 128  # fewer queries at a time make slow matrix products
 MEMORY_ENTRIES = 2**22  # unless so many numbers in all threads would be exceeded
 
 
-class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
+class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstimator):
     """``label(y) = argmin_k rule_k(y, c(y))`` with the code c of the unit-norm query y over all atoms.
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
@@ -123,50 +123,6 @@ class RepresentationClassifier(Enrolment, ClassifierMixin, BaseEstimator):
         else:
             sure = margin(scores)
         return Answers(self.classes_, scores, sure, converged)
-
-    def predict(self, X: Any) -> Any:
-        """Label of the class with the smallest score; the first class in sorted order wins a tie.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries. An all-zero query has no direction: every class ties, so it gets ``classes_[0]``, with
-            a warning.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_queries,)
-        """
-        return self.answer(X).labels
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Minus the class residuals; with two classes, the first residual minus the second.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
-        """
-        return decision_values(self.residuals(X))
-
-    def residuals(self, X: Any) -> FloatArray:
-        """Score of every class for every query by the classifier's rule, smallest wins.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        residuals : ndarray of shape (n_queries, n_classes)
-            For unit-norm queries, in the order of ``classes_``.
-        """
-        return self.answer(X).residuals
 
     def encode(self, X: Any) -> Any:
         """Codes of the unit-norm queries over the atoms.

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import logsumexp, softmax
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from residuum.dictionary import FloatArray
 from residuum.estimators.answers import Float64Array, margin
@@ -129,7 +130,7 @@ def expected_calibration_error(confidence: Any, correct: Any, *, n_bins: int = 1
     error : float
         Between 0 (calibrated) and 1.
     """
-    p, hits = aligned(confidence=(confidence, np.float64), correct=(correct, np.bool_))
+    p, hits = aligned(confidence, correct)
     if p.min() < 0 or p.max() > 1 + 1e-9:
         raise ValueError(
             f"The 'confidence' must hold probabilities between 0 and 1. Got values from {p.min():g} to "
@@ -140,16 +141,12 @@ def expected_calibration_error(confidence: Any, correct: Any, *, n_bins: int = 1
     return float(np.abs(gaps).sum() / len(p))
 
 
-def aligned(**columns: tuple[Any, Any]) -> list[np.ndarray]:
-    """Columns of equal length and without NaN in the types asked for, or an error that names the odd one."""
-    arrays = {name: np.asarray(values) for name, (values, _) in columns.items()}
-    for name, array in arrays.items():
-        first = next(iter(arrays.values()))
-        if array.ndim != 1 or array.shape != first.shape or not len(array):
-            raise ValueError(
-                f"The '{name}' must have one value per query, shape {first.shape[:1]} and at least one. "
-                f"Got shape {array.shape} instead."
-            )
-        if np.isnan(array.astype(np.float64)).any():
-            raise ValueError(f"The '{name}' must not hold NaN. Drop those queries first.")
-    return [arrays[name].astype(dtype) for name, (_, dtype) in columns.items()]
+def aligned(confidence: Any, *flags: Any) -> list[Any]:
+    """Confidence without NaN and flags, one of each per query and at least one query."""
+    columns = [column_or_1d(confidence, dtype=np.float64), *(column_or_1d(f, dtype=np.bool_) for f in flags)]
+    check_consistent_length(*columns)
+    if not len(columns[0]) or np.isnan(columns[0]).any():
+        raise ValueError(
+            "The 'confidence' must have at least one value and no NaN. Drop those queries first."
+        )
+    return columns

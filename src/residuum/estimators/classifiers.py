@@ -26,6 +26,8 @@ from residuum.rules import ClassParts, quotient
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
 from residuum.solvers.base import Solver, class_parts
 
+_ITERATIVE = {"rule": [RULE], "tol": [POSITIVE], "n_jobs": N_JOBS}
+
 
 class NSC(RepresentationClassifier):
     """``min_c sum_k ||y - X_k c_k||^2 + l2*||c||^2``: nearest subspace classifier.
@@ -82,13 +84,7 @@ class SRC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
-    _parameter_constraints = {
-        "l1": [POSITIVE],
-        "rule": [RULE],
-        "positive": ["boolean"],
-        "tol": [POSITIVE],
-        "n_jobs": N_JOBS,
-    }
+    _parameter_constraints = {"l1": [POSITIVE], "positive": ["boolean"], **_ITERATIVE}
 
     def __init__(
         self,
@@ -169,13 +165,7 @@ class CROC(RepresentationClassifier):
     }
     _solver_names = ("solver_", "subspace_solver_")
 
-    def __init__(
-        self,
-        *,
-        weight: float = 0.5,
-        l2: float | None = None,
-        subspace_l2: float = 1e-4,
-    ) -> None:
+    def __init__(self, *, weight: float = 0.5, l2: float | None = None, subspace_l2: float = 1e-4) -> None:
         self.weight = weight
         self.l2 = l2
         self.subspace_l2 = subspace_l2
@@ -225,12 +215,7 @@ class ProCRC(RepresentationClassifier):
     }
 
     def __init__(
-        self,
-        *,
-        gamma: float = 0.01,
-        l2: float = 0.01,
-        per_class: bool = True,
-        rule: str = "reconstruction",
+        self, *, gamma: float = 0.01, l2: float = 0.01, per_class: bool = True, rule: str = "reconstruction"
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
@@ -287,9 +272,7 @@ class NRC(RepresentationClassifier):
         "rho": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
         "step_tol": [POSITIVE, None],
-        "tol": [POSITIVE],
-        "rule": [RULE],
-        "n_jobs": N_JOBS,
+        **_ITERATIVE,
     }
 
     def __init__(
@@ -347,10 +330,8 @@ class SoftNRC(RepresentationClassifier):
 
     _parameter_constraints = {
         "l2": [POSITIVE],
-        "neg_weight": [Interval(Real, 0, None, closed="left"), Interval(Real, 0, np.inf, closed="both")],
-        "rule": [RULE],
-        "tol": [POSITIVE],
-        "n_jobs": N_JOBS,
+        "neg_weight": [NON_NEGATIVE, Interval(Real, 0, np.inf, closed="both")],
+        **_ITERATIVE,
     }
 
     def __init__(

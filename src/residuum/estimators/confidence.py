@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray
-from residuum.estimators.answers import Answers, Float64Array, decision_values, reject_label
+from residuum.estimators.answers import Answering, Answers, Float64Array, reject_label
 from residuum.estimators.calibration import aligned, fit_temperature, held_out_folds, probabilities
 from residuum.estimators.classifiers import SoftNRC
 from residuum.estimators.explanation import Explanation
@@ -24,7 +24,7 @@ def _wants_probability(classifier: Any) -> bool:
     return bool(classifier.probability)
 
 
-class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEstimator):
     """``p_k = exp(-d_k/t) / sum_j exp(-d_j/t)``, and "none of these" where confidence is low.
 
     ``d_k = min(r_k - min_j r_j, cap)`` measures the class residuals r (for NSC their logarithms) from the
@@ -105,11 +105,11 @@ class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "The 'reject_threshold' parameter of ConfidentClassifier must be at most 1 with "
                 f"reject_by='concentration', or every query is rejected. Got {self.reject_threshold!r}."
             )
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         fitted = clone(self._inner()).fit(X, y)
         calibration: tuple[float | None, float | None] = (None, None)
         if self.probability:
-            calibration = _calibrated(getattr(fitted, "best_estimator_", fitted), X, y)
+            calibration = _calibrated(getattr(fitted, "best_estimator_", fitted), samples, y)
         self.estimator_ = fitted
         self.temperature_, self.residual_cap_ = calibration
         return self
@@ -158,8 +158,7 @@ class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         answers : Answers
         """
-        classifier = self._classifier
-        return self._judged(classifier.answer(self._checked(X), confidence=self.reject_by))
+        return self._judged(self._classifier.answer(X, confidence=self.reject_by))
 
     def _judged(self, answers: Answers) -> Answers:
         """The answers of the classifier with rejection and probabilities."""
@@ -170,25 +169,6 @@ class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             p = probabilities(comparable, self.temperature_, self.residual_cap_)
             answers = replace(answers, probabilities=p)
         return answers
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
-
-    def predict(self, X: Any) -> Any:
-        """Label of the winning class, or ``reject_label_`` where ``confidence(X)`` is below the threshold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_queries,)
-            Of a type that is wide enough for both.
-        """
-        return self.answer(X).labels
 
     @available_if(_wants_probability)
     def predict_proba(self, X: Any) -> Float64Array:
@@ -226,34 +206,6 @@ class ConfidentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Larger is surer; inf for the margin with a single class.
         """
         return self.answer(X).confidence
-
-    def residuals(self, X: Any) -> FloatArray:
-        """Score of every class by the rule of the classifier, smallest wins.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        residuals : ndarray of shape (n_queries, n_classes)
-        """
-        return self._classifier.residuals(self._checked(X))
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Minus the class residuals; with two classes, the first residual minus the second.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
-        """
-        return decision_values(self.residuals(X))
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why one query got its label, with its probabilities and whether it is rejected.
@@ -369,9 +321,7 @@ def reject_curve(
         Share of the queries with a right answer that are rejected; NaN where there are none.
     """
     known = np.ones(np.shape(confidence), dtype=bool) if known is None else known
-    sure, right, known = aligned(
-        confidence=(confidence, np.float64), correct=(correct, np.bool_), known=(known, np.bool_)
-    )
+    sure, right, known = aligned(confidence, correct, known)
     right = right & known
     thresholds = np.unique(np.concatenate([[0.0], sure[np.isfinite(sure)], [np.inf]]))
 

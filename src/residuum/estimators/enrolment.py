@@ -110,7 +110,10 @@ class Enrolment:
         if samples is None and labels is None:
             raise UsageError(f"forget of {type(self).__name__} needs samples or labels. Got neither.")
         before = self.dictionary_
-        gone = _with_samples(before, samples) | _with_labels(before, self.classes_, labels)
+        gone_class = _among("labels", labels, "classes_", self.classes_)
+        gone = gone_class[before.atom_class] | _among(
+            "samples", samples, "dictionary_.samples", before.samples
+        )
         if gone.all():
             raise UsageError(
                 f"forget would leave {type(self).__name__} without a sample. Keep at least one, or fit anew."
@@ -118,9 +121,7 @@ class Enrolment:
         kept = np.flatnonzero(~gone)
         counts = np.bincount(before.atom_class[kept], minlength=before.n_classes)
         # A class that had only zero vectors has no atom to lose and stays.
-        alive = (counts > 0) | (before.sizes == 0)
-        if labels is not None:
-            alive &= ~np.isin(self.classes_, np.atleast_1d(np.asarray(labels)))
+        alive = ((counts > 0) | (before.sizes == 0)) & ~gone_class
         starts = np.concatenate([[0], np.cumsum(counts[alive])]).astype(np.int64)
         change = Change.of(
             before, kept, before.atoms[:0], starts, before.samples[kept], np.flatnonzero(alive)
@@ -171,34 +172,17 @@ def _check_classes(y: Any, classes: Any) -> None:
         )
 
 
-def _with_samples(dictionary: Dictionary, samples: Any) -> npt.NDArray[np.bool_]:
-    """Which atoms have one of these sample numbers."""
-    wanted = np.atleast_1d(np.asarray([] if samples is None else samples))
-    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-        raise UsageError(
-            "The 'samples' parameter of forget must be whole numbers as in dictionary_.samples. "
-            f"Got {samples!r}."
-        )
-    unknown = np.setdiff1d(wanted, dictionary.samples)
+def _among(name: str, wanted: Any, where: str, known: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Which known values are wanted; all that is wanted must be known."""
+    if wanted is None:
+        return np.zeros(len(known), dtype=bool)
+    values = np.ravel(wanted)
+    same = values.size == 0 or _LABEL_GROUPS.get(values.dtype.kind) == _LABEL_GROUPS.get(known.dtype.kind)
+    unknown = np.setdiff1d(values, known) if same else values
     if len(unknown):
         raise UsageError(
-            f"The 'samples' parameter of forget must hold numbers of enrolled samples, as in "
-            f"dictionary_.samples. {unknown.tolist()[0]} is not one: never enrolled, a zero vector, or "
-            "forgotten before."
+            f"The {name!r} parameter of forget must hold values of {where}, {known.tolist()[:5]!r}"
+            f"{' ...' if len(known) > 5 else ''}. {unknown.tolist()[0]!r} is not one: never enrolled, "
+            "a zero vector, or forgotten before."
         )
-    return np.isin(dictionary.samples, wanted)
-
-
-def _with_labels(dictionary: Dictionary, known: np.ndarray, labels: Any) -> npt.NDArray[np.bool_]:
-    """Which atoms belong to one of these classes."""
-    if labels is None:
-        return np.zeros(dictionary.n_atoms, dtype=bool)
-    wanted = np.atleast_1d(np.asarray(labels))
-    same = _LABEL_GROUPS.get(wanted.dtype.kind) == _LABEL_GROUPS.get(known.dtype.kind)
-    unknown = np.setdiff1d(wanted, known) if same else wanted
-    if wanted.ndim != 1 or len(unknown):
-        raise UsageError(
-            "The 'labels' parameter of forget must hold labels of classes_, "
-            f"{known.tolist()[:5]!r}{' ...' if len(known) > 5 else ''}. Got {np.asarray(labels).tolist()!r}."
-        )
-    return np.isin(known, wanted)[dictionary.atom_class]
+    return np.isin(known, values)

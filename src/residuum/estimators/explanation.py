@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from residuum.dictionary import Dictionary, FloatArray
+from residuum.dictionary import Dictionary
 from residuum.estimators.answers import Answers, reject_label
-from residuum.solvers.base import Solution
+from residuum.solvers.base import CERTIFICATE_FIELDS, Solution, dense
 from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"
@@ -149,12 +148,7 @@ class Explanation:
             "margin": self.margin,
             "confidence": verdict.confidence,
             "reject": {"by": verdict.reject_by, "threshold": verdict.reject_threshold},
-            "certificate": {
-                "violation": self.violation,
-                "gap": self.gap,
-                "n_iter": self.n_iter,
-                "converged": self.converged,
-            },
+            "certificate": {name: getattr(self, name) for name in CERTIFICATE_FIELDS},
             "classes": [asdict(part) for part in self.classes],
             "atoms_used": self.atoms_used,
             "atoms": [asdict(atom) for atom in self.atoms],
@@ -172,8 +166,8 @@ def explain_query(
     max_atoms: int | None,
 ) -> Explanation:
     """Explanation of the single query behind `solution` and `answers`."""
-    codes, scores = solution.codes, answers.residuals[0]
-    code = (codes.toarray() if sp.issparse(codes) else codes)[0]  # (n_atoms,)
+    scores = answers.residuals[0]
+    code = dense(solution.codes)[0]  # (n_atoms,)
     whole = dictionary.combinations(code[None])[0]  # (n_features,)
     energy = float(whole @ whole)
     shares = code * dictionary.correlations(whole[None])[0] / (energy if energy > 0 else 1.0)
@@ -194,10 +188,7 @@ def explain_query(
             )
             for j in used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
         ],
-        violation=float(solution.violation[0]),
-        gap=float(solution.gap[0]),
-        n_iter=int(solution.n_iter[0]),
-        converged=bool(solution.converged[0]),
+        **{name: getattr(solution, name)[0].item() for name in CERTIFICATE_FIELDS},
         classes=[
             ClassPart(
                 label=labels[k],
@@ -210,9 +201,3 @@ def explain_query(
         atoms_used=len(used),
         verdict=Verdict(method, rule, answer=labels[ranking[0]], confidence=float(answers.confidence[0])),
     )
-
-
-def class_reconstructions(dictionary: Dictionary, codes: Any) -> FloatArray:
-    """``X_k c_k`` of one query for every class, shape (n_classes, n_features)."""
-    code = (codes.toarray() if sp.issparse(codes) else codes)[0]
-    return np.stack([code[block] @ dictionary.atoms[block] for block in dictionary.blocks])

@@ -7,6 +7,7 @@ Figure 1: the codes of SRC, CRC and NRC. Figure 2: ``max|c_t - z_t|``, ``max|c_t
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,12 @@ def illustrate(
         codes[name] = _digits(dense(classifier.encode(point))[0])
         predictions[name] = classifier.predict(point)[0].item()
     dictionary = classifier.dictionary_
-    solver = ADMM(CodingProblem(neg_weight=math.inf), dictionary, rho=RHO, max_iter=STEPS)
+    solver = ADMM(CodingProblem(neg_weight=math.inf), dictionary, rho=RHO)
     unit, _, _ = unit_rows(point.astype(np.float64))
-    curves = solver.trace(unit).curves[:, :, 0]  # (n_steps, 3)
+    start = np.zeros((2, 1, dictionary.n_atoms))
+    steps = np.array([start, *islice(solver.steps(unit), STEPS)])  # (n_steps + 1, c or z, 1, n_atoms)
+    gaps, changes = steps[1:, 0] - steps[1:, 1], np.diff(steps, axis=0)
+    curves = np.abs(np.stack([gaps, changes[:, 0], changes[:, 1]], axis=1)).max(axis=(2, 3))  # (n_steps, 3)
     return {
         "label": label.item(),
         "atom_labels": classifier.classes_[dictionary.atom_class].tolist(),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring
@@ -18,11 +18,12 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from residuum.estimators.answers import Answers, decision_values
-from residuum.estimators.base import RepresentationClassifier, one_row
+from residuum.estimators.answers import Answering, Answers, decision_values
+from residuum.estimators.base import N_JOBS, RepresentationClassifier
 from residuum.estimators.explanation import Explanation
-from residuum.selection.folds import Fold
-from residuum.solvers.base import Solution
+from residuum.rules import RULES
+from residuum.selection.folds import Codes, Fold
+from residuum.solvers.base import Solution, dense
 from residuum.system.threads import single_threaded_blas, thread_count
 
 try:
@@ -39,30 +40,84 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 Candidate = dict[str, Any]
 # From the positions of training and test samples to the features of both.
-FoldFeatures = Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]
+FoldFeatures = Callable[[np.ndarray, np.ndarray], Any]
 
 # Entries of the codes of one block of queries: a few such arrays fit into memory on any machine.
 _BLOCK_ENTRIES = 2**23
 
 
-class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+@dataclass(frozen=True)
+class Grid:
+    """A parameter of a search, the parameter of the classifier that it lists, and the values for None.
+
+    With `per_samples` the values are for so many training samples and grow in proportion to their number.
+    """
+
+    name: str
+    parameter: str
+    default: Any
+    per_samples: int | None = None
+    largest_first: bool = True
+
+    def values(self, owner: GridSelector, n_samples: int) -> list[Any]:
+        """What the owner was given, or the default, from the simplest to the most complex."""
+        given = getattr(owner, self.name)
+        scale = n_samples / self.per_samples if self.per_samples else 1
+        default = [scale * value for value in self.default]
+        values = list(default if given is None else np.ravel(np.asarray(given, dtype=object)))
+        if not values or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
+            raise ValueError(
+                f"The {self.name!r} parameter of {type(owner).__name__} must be a non-empty list of "
+                f"non-negative numbers. Got {given!r} instead."
+            )
+        plain = (v.item() if isinstance(v, np.number) else v for v in values)
+        return sorted(plain, reverse=self.largest_first)
+
+
+class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimator):
     """``argmax over the grid of the mean score over the folds``; ties go to the simpler candidate.
 
-    A subclass lists its candidates from the simplest to the most complex (`_candidates`), scores all of them
-    on one fold with whatever they share (`_fold_scores`), and names the classifier they configure.
+    A subclass names the classifier and its grids, the slowest first, and says how codes (`_codes`) or scores
+    (`_fold_scores`) of all candidates on one fold come from what they share.
     """
 
     classifier: type[RepresentationClassifier]
+    grids: tuple[Grid, ...]
+    default_rules: tuple[str, ...] = ("residual",)
 
-    cv: Any
-    scoring: Any
-    n_jobs: int | None
+    _parameter_constraints: dict[str, Any] = {
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(self, *, rules: Any = None, cv: Any, scoring: Any, n_jobs: int | None) -> None:
+        self.rules = rules
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+
+    def _rules(self) -> list[Any]:
+        rules = np.ravel(self.default_rules if self.rules is None else self.rules).tolist()
+        if not rules or not set(rules) <= set(RULES):
+            raise ValueError(
+                f"The 'rules' parameter of {type(self).__name__} must be a non-empty list of names from "
+                f"{sorted(RULES)}. Got {self.rules!r} instead."
+            )
+        return rules
 
     def _candidates(self, n_samples: int) -> list[Candidate]:
-        raise TypeError(f"{type(self).__name__} does not list its candidates: define _candidates.")
+        columns = {grid.parameter: grid.values(self, n_samples) for grid in self.grids}
+        if self.default_rules:
+            columns["rule"] = self._rules()
+        return [dict(zip(columns, values, strict=True)) for values in product(*columns.values())]
+
+    def _codes(self, fold: Fold, setting: Candidate) -> Codes:
+        return coded(self.classifier(**setting), fold)
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        raise TypeError(f"{type(self).__name__} cannot score a fold: define _fold_scores.")
+        for setting, index_of in by_setting(candidates):
+            yield from fold.scores(self._codes(fold, setting), index_of)
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -88,74 +143,58 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        splits = self._splits(X, y, groups)
-        candidates = self._allowed(self._candidates(len(X)))
-        scorer = check_scoring(self.classifier(), scoring=self.scoring)
-        progress = _Progress(self, X, y, len(splits))
-        started = time.perf_counter()
-        parts = _checked(fold_features) if fold_features else (lambda train, test: (X[train], X[test]))
-        folds = self._run(parts, y, splits, candidates, scorer, progress)
-        seconds = time.perf_counter() - started
-        self.cv_results_ = _results(candidates, np.array(folds).T)
-        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-        self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.search_time_ = seconds
-        self.n_splits_ = len(splits)
-        self.scorer_ = scorer
-        self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
-        self.classes_ = self.best_estimator_.classes_
-        progress.finish()
-        return self
-
-    def _allowed(self, candidates: list[Candidate]) -> list[Candidate]:
+        splits = self._splits(samples, y, groups)
+        candidates = self._candidates(len(samples))
         for candidate in candidates:
-            try:
-                self.classifier(**candidate)._validate_params()
-            except ValueError as error:
-                raise ValueError(
-                    f"{type(self).__name__} was given a value that is not allowed. {error}"
-                ) from None
-        return candidates
+            self.classifier(**candidate)._validate_params()
+        scorer = check_scoring(self.classifier(), scoring=self.scoring)
+        told = {"estimator": self, "X": samples, "y": y}
+        whole = None
+        if getattr(self, "_skl_callbacks", None):
+            whole = self._init_callback_context(max_subtasks=len(splits), sequential_subtasks=False)
+
+        def score(task: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+            with _reported(task, told):
+                made = _made(fold_features, train, test) if fold_features else (samples[train], samples[test])
+                return self._score_fold(made, (y[train], y[test]), candidates, scorer)
+
+        with _reported(whole, told):
+            tasks = [whole and whole.subcontext(task_name="fold", task_id=i) for i in range(len(splits))]
+            folds = self._in_threads(score, list(zip(tasks, *zip(*splits, strict=True), strict=True)))
+            self.cv_results_ = _results(candidates, np.array(folds).T)
+            self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+            self.best_params_ = candidates[self.best_index_]
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            self.n_splits_ = len(splits)
+            self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
+            self.classes_ = self.best_estimator_.classes_
+        return self
 
     def _splits(self, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """The splits of `cv`; with fewer samples in a class than folds, fewer folds, and one needs two."""
-        cv = 5 if self.cv is None else self.cv
-        smallest = int(np.unique(y, return_counts=True)[1].min())
-        if isinstance(cv, (int, np.integer)) and 2 <= smallest < cv:
+        cv, name = 5 if self.cv is None else self.cv, type(self).__name__
+        labels, counts = np.unique(y, return_counts=True)
+        smallest = int(counts.min())
+        if isinstance(cv, (int, np.integer)) and smallest < cv:
+            if smallest < 2:
+                raise ValueError(
+                    f"{name} cannot cross-validate: class {labels.tolist()[counts.argmin()]!r} has 1 sample. "
+                    "Add samples, drop the class, or pass a splitter as cv."
+                )
             warnings.warn(
-                f"The smallest class has {smallest} samples, fewer than the {cv} folds asked for: "
-                f"{type(self).__name__} uses {smallest} folds. Pass cv={smallest} to silence this warning.",
+                f"The smallest class has {smallest} samples, fewer than the {cv} folds asked for: {name} "
+                f"uses {smallest} folds. Pass cv={smallest} to silence this warning.",
                 UserWarning,
                 stacklevel=4,
             )
             cv = smallest
         splitter = check_cv(cv, y, classifier=True)
-        if isinstance(cv, (int, np.integer)) and smallest < 2:
-            labels, counts = np.unique(y, return_counts=True)
-            raise ValueError(
-                f"{type(self).__name__} cannot cross-validate: class {labels.tolist()[counts.argmin()]!r} "
-                "has 1 sample. Add samples, drop the class, or pass a splitter as cv."
-            )
         return list(splitter.split(X, y, groups))
 
-    def _run(
-        self,
-        parts: FoldFeatures,
-        y: Any,
-        splits: Any,
-        candidates: list[Candidate],
-        scorer: Any,
-        progress: _Progress,
-    ) -> list[np.ndarray]:
-        def score(task: Any, train: Any, test: Any) -> np.ndarray:
-            with progress.during(task):
-                return self._score_fold(*parts(train, test), y[train], y[test], candidates, scorer)
-
-        jobs = [(progress.task(number), *split) for number, split in enumerate(splits)]
-        workers = min(thread_count(self.n_jobs), len(splits))
+    def _in_threads(self, score: Callable[..., np.ndarray], jobs: list[Any]) -> list[np.ndarray]:
+        workers = min(thread_count(self.n_jobs), len(jobs))
         # Full rounds give each worker a fold; the folds left over have all workers' threads one by one.
         shared = len(jobs) - len(jobs) % workers if workers > 1 else 0
         scores: list[np.ndarray] = []
@@ -166,9 +205,8 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 )
         return scores + [score(*job) for job in jobs[shared:]]
 
-    def _score_fold(
-        self, X: Any, test_X: Any, y: Any, test_y: Any, candidates: list[Candidate], scorer: Any
-    ) -> np.ndarray:
+    def _score_fold(self, made: Any, labels: Any, candidates: list[Candidate], scorer: Any) -> np.ndarray:
+        (X, test_X), (y, test_y) = made, labels
         counted = self.scoring in (None, "accuracy")
         fold = Fold(X, y, test_X, winners_only=counted)
         truth = np.searchsorted(fold.classes, test_y)
@@ -220,39 +258,23 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def answer(self, X: Any, *, confidence: str = "margin") -> Answers:
         """Everything that the chosen model says about the queries."""
-        return self._chosen().answer(self._check(X), confidence=confidence)
-
-    def predict(self, X: Any) -> Any:
-        """Labels by the chosen model."""
-        return self._chosen().predict(self._check(X))
-
-    def decision_function(self, X: Any) -> Any:
-        """Minus the class residuals of the chosen model; with two classes, their difference."""
-        return self._chosen().decision_function(self._check(X))
-
-    def residuals(self, X: Any) -> Any:
-        """Class residuals of the chosen model."""
-        return self._chosen().residuals(self._check(X))
+        return self._chosen().answer(X, confidence=confidence)
 
     def encode(self, X: Any) -> Any:
         """Codes of the chosen model."""
-        return self._chosen().encode(self._check(X))
+        return self._chosen().encode(X)
 
     def solve(self, X: Any, *, certify: bool = True) -> Solution:
         """Codes with certificates of the chosen model."""
-        return self._chosen().solve(self._check(X), certify=certify)
+        return self._chosen().solve(X, certify=certify)
 
     def reconstruct(self, X: Any) -> Any:
         """Reconstructions by the chosen model."""
-        return self._chosen().reconstruct(self._check(X))
+        return self._chosen().reconstruct(X)
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why the chosen model gave one query its label."""
-        return self._chosen().explain(self._check(one_row(self, query)), max_atoms=max_atoms)
-
-    def _check(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._chosen().explain(query, max_atoms=max_atoms)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -260,30 +282,25 @@ class GridSelector(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _checked(fold_features: FoldFeatures) -> FoldFeatures:
-    """The same with what it gives checked, as `fit` checks X."""
-    if not callable(fold_features):
-        raise TypeError(f"The 'fold_features' parameter must be callable. Got {fold_features!r} instead.")
-
-    def checked(train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
-        made = fold_features(train, test)
-        if not isinstance(made, tuple | list) or len(made) != 2:
-            raise TypeError(
-                "fold_features(train, test) must give two arrays, the features of the training and of the "
-                f"test samples. Got {type(made).__name__}."
-            )
-        parts = []
-        for name, rows, part in zip(("train", "test"), (train, test), made, strict=True):
-            found = check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
-            if len(found) != len(rows):
-                raise ValueError(f"fold_features gave {len(found)} rows for {len(rows)} {name} samples.")
-            parts.append(found)
-        if parts[0].shape[1] != parts[1].shape[1]:
-            widths = f"{parts[0].shape[1]} features for training and {parts[1].shape[1]} for test samples"
-            raise ValueError(f"fold_features gave {widths}. Both must have the same.")
-        return parts[0], parts[1]
-
-    return checked
+def _made(fold_features: FoldFeatures, train: np.ndarray, test: np.ndarray) -> list[np.ndarray]:
+    """What `fold_features` gives for one split, checked as `fit` checks X."""
+    made = fold_features(train, test)
+    if not isinstance(made, tuple | list) or len(made) != 2:
+        raise TypeError(
+            "fold_features(train, test) must give two arrays, the features of the training and of the test "
+            f"samples. Got {type(made).__name__}."
+        )
+    parts = [
+        check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
+        for name, part in zip(("train", "test"), made, strict=True)
+    ]
+    shapes, n_features = [part.shape for part in parts], parts[0].shape[1]
+    if shapes != [(len(train), n_features), (len(test), n_features)]:
+        raise ValueError(
+            "fold_features must give one row per sample and the same features for training and test samples. "
+            f"Got arrays of shapes {shapes} for {len(train)} and {len(test)} samples."
+        )
+    return parts
 
 
 class _Scored(ClassifierMixin, BaseEstimator):
@@ -299,40 +316,36 @@ class _Scored(ClassifierMixin, BaseEstimator):
         return decision_values(self._class_scores)
 
 
-class _Progress:
-    """scikit-learn's callbacks (1.9): one task per fold within the task of the whole."""
+@contextmanager
+def _reported(task: Any, told: dict[str, Any]) -> Iterator[None]:
+    """Tell scikit-learn's callbacks (1.9), if there are any, of the beginning and the end of a task."""
+    if task is not None:
+        task.call_on_fit_task_begin(**told)
+    yield
+    if task is not None:
+        task.call_on_fit_task_end(**told)
 
-    def __init__(self, estimator: Any, X: Any, y: Any, n_folds: int) -> None:
-        self._told = {"estimator": estimator, "X": X, "y": y}
-        self._whole: Any = None
-        if getattr(estimator, "_skl_callbacks", None):
-            self._whole = estimator._init_callback_context(max_subtasks=n_folds, sequential_subtasks=False)
-            self._whole.call_on_fit_task_begin(**self._told)
 
-    def task(self, number: int) -> Any:
-        """The task of one fold, made before the threads start."""
-        return self._whole and self._whole.subcontext(task_name="fold", task_id=number)
+def coded(classifier: RepresentationClassifier, fold: Fold) -> Codes:
+    """Codes of the fold's queries as the classifier, with its rule left open, finds them."""
+    solver = classifier._make_solver(fold.dictionary)
+    return Codes(dense(solver.solve(fold.queries, certify=False).codes))
 
-    @contextmanager
-    def during(self, task: Any) -> Iterator[None]:
-        """Tell the callbacks of the beginning and the end of a fold."""
-        if task is not None:
-            task.call_on_fit_task_begin(**self._told)
-        yield
-        if task is not None:
-            task.call_on_fit_task_end(**self._told)
 
-    def finish(self) -> None:
-        """Tell the callbacks that all is done."""
-        if self._whole is not None:
-            self._whole.call_on_fit_task_end(**self._told)
+def by_setting(candidates: list[Candidate]) -> list[tuple[Candidate, dict[str, int]]]:
+    """Every setting of the parameters besides the rule, with the index of the candidate of each rule."""
+    groups: dict[tuple[Any, ...], dict[str, int]] = {}
+    for index, candidate in enumerate(candidates):
+        setting = tuple((name, value) for name, value in candidate.items() if name != "rule")
+        groups.setdefault(setting, {})[candidate["rule"]] = index
+    return [(dict(setting), index_of) for setting, index_of in groups.items()]
 
 
 def _results(candidates: list[Candidate], scores: np.ndarray) -> Mapping[str, Any]:
     """``cv_results_`` with the keys of GridSearchCV; scores has shape (n_candidates, n_folds)."""
     results: dict[str, Any] = {"params": candidates}
     for name in sorted({name for candidate in candidates for name in candidate}):
-        column = MaskedArray(np.empty(len(candidates), dtype=object), mask=True)
+        column = np.ma.masked_all(len(candidates), dtype=object)
         for i, candidate in enumerate(candidates):
             if name in candidate:
                 column[i] = candidate[name]

@@ -9,58 +9,18 @@ earlier rule.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from collections.abc import Iterator
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
-from residuum.estimators.base import N_JOBS
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.problem import CodingProblem
-from residuum.rules import RULES, CodedParts, quotient
-from residuum.selection.base import Candidate, GridSelector
-from residuum.selection.folds import Codes, Fold, in_doubt, per_part
-from residuum.solvers import ADMM, ActiveSet, ClosedForm, Newton, soft_solver
-from residuum.solvers.base import dense
-
-_GRID: dict[str, list[Any]] = {
-    "cv": ["cv_object"],
-    "scoring": [str, callable, None],
-    "n_jobs": N_JOBS,
-}
-_VALUES = ["array-like", None]
-_RULES = ["array-like"]
-
-
-def _grid(owner: GridSelector, name: str, default: Iterable[Any], *, largest_first: bool = True) -> list[Any]:
-    values = getattr(owner, name)
-    values = list(default if values is None else values)
-    if not values or any(not isinstance(v, (int, float, np.number)) or not v >= 0 for v in values):
-        raise ValueError(
-            f"The {name!r} parameter of {type(owner).__name__} must be a non-empty list of non-negative "
-            f"numbers. Got {getattr(owner, name)!r} instead."
-        )
-    return sorted((v.item() if isinstance(v, np.number) else v for v in values), reverse=largest_first)
-
-
-def _rules(owner: GridSelector) -> list[str]:
-    rules = [owner.rules] if isinstance(owner.rules, str) else list(owner.rules)
-    unknown = [rule for rule in rules if rule not in RULES]
-    if unknown or not rules:
-        raise ValueError(
-            f"The 'rules' parameter of {type(owner).__name__} must be a non-empty list of names from "
-            f"{sorted(RULES)}. Got {rules!r} instead."
-        )
-    return rules
-
-
-def _grouped(candidates: list[Candidate], *names: str) -> dict[tuple[Any, ...], list[int]]:
-    """Indices of the candidates that agree in the named parameters."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, candidate in enumerate(candidates):
-        groups.setdefault(tuple(candidate.get(name) for name in names), []).append(index)
-    return groups
+from residuum.rules import CodedParts, quotient, settle_ties
+from residuum.selection.base import Candidate, Grid, GridSelector, by_setting, coded
+from residuum.selection.folds import Codes, Fold, rule_scores
+from residuum.solvers import ADMM, ActiveSet, Newton, soft_solver
 
 
 class NRCCV(GridSelector):
@@ -75,8 +35,8 @@ class NRCCV(GridSelector):
         Penalties; None is ``N/1000 * (30, 10, 3, 1, 0.3, 0.1, 0.03)``.
     max_iters : array-like or None, default=None
         Numbers of steps; None is 2, 5, 10, 20: a finer grid costs nothing, but picks up more noise.
-    rules : list of str, default=("residual", "reconstruction")
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is residual, reconstruction.
     exact : bool, default=True
         Whether the exact optimum is a candidate too, the last one for each rule.
     cv : int, splitter or None, default=None
@@ -110,62 +70,48 @@ class NRCCV(GridSelector):
     """
 
     classifier = NRC
-    _parameter_constraints = {
-        "rhos": _VALUES,
-        "max_iters": _VALUES,
-        "rules": _RULES,
-        "exact": ["boolean"],
-        **_GRID,
-    }
+    default_rules = ("residual", "reconstruction")
+    grids = (
+        Grid("max_iters", "max_iter", (2, 5, 10, 20), largest_first=False),
+        Grid("rhos", "rho", (30, 10, 3, 1, 0.3, 0.1, 0.03), per_samples=1000),
+    )
+    _parameter_constraints = {**GridSelector._parameter_constraints, "exact": ["boolean"]}
 
     def __init__(
         self,
         *,
         rhos: Any = None,
         max_iters: Any = None,
-        rules: Any = ("residual", "reconstruction"),
+        rules: Any = None,
         exact: bool = True,
         cv: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.rhos = rhos
         self.max_iters = max_iters
-        self.rules = rules
         self.exact = exact
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
 
     def _candidates(self, n_samples: int) -> list[Candidate]:
-        rhos = _grid(self, "rhos", [n_samples / 1000 * f for f in (30, 10, 3, 1, 0.3, 0.1, 0.03)])
-        steps = _grid(self, "max_iters", (2, 5, 10, 20), largest_first=False)
-        rules = _rules(self)
-        found: list[Candidate] = [
-            {"solver": "admm", "max_iter": T, "rho": rho, "rule": rule}
-            for T, rho, rule in product(steps, rhos, rules)
-        ]
-        if self.exact:
-            found += [{"solver": "exact", "rule": rule} for rule in rules]
-        return found
+        found: list[Candidate] = [{"solver": "admm", **c} for c in super()._candidates(n_samples)]
+        return found + [{"solver": "exact", "rule": rule} for rule in self._rules() if self.exact]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
         problem = CodingProblem(neg_weight=math.inf)
-        for (solver, rho), members in _grouped(candidates, "solver", "rho").items():
-            if solver == "exact":
+        by_rho: dict[float, dict[int, dict[str, int]]] = {}
+        for setting, index_of in by_setting(candidates):
+            if setting["solver"] == "exact":
                 # Without a ridge the optimum need not be unique.
                 codes = ActiveSet(problem, fold.plain).solve(fold.plain_queries, certify=False).codes
-                for index in members:
-                    yield index, fold.settled_plain(codes, candidates[index]["rule"])
-                continue
-            of_step: dict[int, dict[str, int]] = {}
-            for index in members:
-                of_step.setdefault(candidates[index]["max_iter"], {})[candidates[index]["rule"]] = index
+                yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
+            else:
+                by_rho.setdefault(setting["rho"], {})[setting["max_iter"]] = index_of
+        for rho, of_step in by_rho.items():
             steps = ADMM(problem, fold.dictionary, rho=rho).steps(fold.queries)
             for step, (_, z) in enumerate(islice(steps, max(of_step)), start=1):
-                rules = of_step.get(step, {})
-                for rule, scores in fold.scores(Codes(z), rules).items() if rules else ():
-                    yield rules[rule], scores
+                if step in of_step:
+                    yield from fold.scores(Codes(z), of_step[step])
 
 
 class SoftNRCCV(GridSelector):
@@ -177,8 +123,8 @@ class SoftNRCCV(GridSelector):
         Ridges; None is ``N/1000 * (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)``.
     neg_weights : array-like or None, default=None
         Prices of negative coefficients; None is ``(0.1, 1, 10, inf)``. inf is the exact non-negative optimum.
-    rules : list of str, default=("residual",)
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is residual.
     cv, scoring, n_jobs
         As in `NRCCV`.
 
@@ -198,41 +144,38 @@ class SoftNRCCV(GridSelector):
     """
 
     classifier = SoftNRC
-    _parameter_constraints = {"l2s": _VALUES, "neg_weights": _VALUES, "rules": _RULES, **_GRID}
+    grids = (
+        Grid("neg_weights", "neg_weight", (0.1, 1.0, 10.0, math.inf), largest_first=False),
+        Grid("l2s", "l2", (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), per_samples=1000),
+    )
 
     def __init__(
         self,
         *,
         l2s: Any = None,
         neg_weights: Any = None,
-        rules: Any = ("residual",),
+        rules: Any = None,
         cv: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.l2s = l2s
         self.neg_weights = neg_weights
-        self.rules = rules
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
 
-    def _candidates(self, n_samples: int) -> list[Candidate]:
-        l2s = _grid(self, "l2s", [n_samples / 1000 * f for f in (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)])
-        weights = _grid(self, "neg_weights", (0.1, 1.0, 10.0, math.inf), largest_first=False)
-        return [
-            {"neg_weight": weight, "l2": l2, "rule": rule}
-            for weight, l2, rule in product(weights, l2s, _rules(self))
-        ]
+    def _codes(self, fold: Fold, setting: Candidate) -> Codes:
+        solver = soft_solver(CodingProblem(**setting), fold.dictionary)
+        if not isinstance(solver, Newton) or not fold.settles_winners:
+            return super()._codes(fold, setting)
+        # Most winners are clear long before the optimum; the other queries are solved to the end.
+        end, solver.tol = solver.tol, 1e-8
+        solution = solver.solve(fold.queries)
 
-    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        for (l2, weight), members in _grouped(candidates, "l2", "neg_weight").items():
-            solver = soft_solver(CodingProblem(l2=l2, neg_weight=weight), fold.dictionary)
-            if isinstance(solver, Newton) and fold.settles_winners:
-                codes = _until_clear(fold, solver, l2)
-            else:
-                codes = Codes(dense(solver.solve(fold.queries, certify=False).codes))
-            yield from _by_rule(fold, codes, candidates, members)
+        def solve(rows: Any) -> np.ndarray:
+            solver.tol = end
+            return solver.solve(fold.queries[rows]).codes
+
+        return fold.nearly(solution, setting["l2"], solve)
 
 
 class SRCCV(GridSelector):
@@ -243,8 +186,8 @@ class SRCCV(GridSelector):
     l1s : array-like or None, default=None
         Weights of the 1-norm; None is 0.3, 0.1, 0.03, 0.01, 0.003, 0.001: they do not scale with N, because
         an l1 of ``2*max|X'y| <= 2`` makes every code zero whatever N is.
-    rules : list of str, default=("residual",)
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is residual.
     cv, scoring, n_jobs
         As in `NRCCV`.
 
@@ -255,34 +198,20 @@ class SRCCV(GridSelector):
     """
 
     classifier = SRC
-    _parameter_constraints = {"l1s": _VALUES, "rules": _RULES, **_GRID}
+    grids = (Grid("l1s", "l1", (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)),)
 
     def __init__(
-        self,
-        *,
-        l1s: Any = None,
-        rules: Any = ("residual",),
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
+        self, *, l1s: Any = None, rules: Any = None, cv: Any = None, scoring: Any = None, n_jobs: Any = None
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.l1s = l1s
-        self.rules = rules
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-
-    def _candidates(self, n_samples: int) -> list[Candidate]:
-        l1s = _grid(self, "l1s", (0.3, 0.1, 0.03, 0.01, 0.003, 0.001))
-        return [{"l1": l1, "rule": rule} for l1, rule in product(l1s, _rules(self))]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
         start = None
-        for (l1,), members in _grouped(candidates, "l1").items():
-            solver = ActiveSet(CodingProblem(l1=l1), fold.dictionary)
-            codes = start = solver.solve(fold.queries, certify=False, start=start).codes
-            for index in members:
-                yield index, fold.settled(codes, candidates[index]["rule"])
+        for setting, index_of in by_setting(candidates):
+            solver = ActiveSet(CodingProblem(**setting), fold.dictionary)
+            start = solver.solve(fold.queries, certify=False, start=start).codes
+            yield from rule_scores(fold.dictionary, fold.queries, start, index_of)
 
 
 class CRCCV(GridSelector):
@@ -292,8 +221,8 @@ class CRCCV(GridSelector):
     ----------
     l2s : array-like or None, default=None
         Ridges; None is 20 values from ``1e-6 * N/700`` to ``10 * N/700``, evenly spaced in the logarithm.
-    rules : list of str, default=("scaled_residual", "residual")
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is scaled_residual, residual.
     cv, scoring, n_jobs
         As in `NRCCV`.
 
@@ -304,30 +233,17 @@ class CRCCV(GridSelector):
     """
 
     classifier = CRC
-    _parameter_constraints = {"l2s": _VALUES, "rules": _RULES, **_GRID}
+    default_rules = ("scaled_residual", "residual")
+    grids = (Grid("l2s", "l2", np.geomspace(1e-6, 10, 20), per_samples=700),)
 
     def __init__(
-        self,
-        *,
-        l2s: Any = None,
-        rules: Any = ("scaled_residual", "residual"),
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
+        self, *, l2s: Any = None, rules: Any = None, cv: Any = None, scoring: Any = None, n_jobs: Any = None
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.l2s = l2s
-        self.rules = rules
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
 
-    def _candidates(self, n_samples: int) -> list[Candidate]:
-        l2s = _grid(self, "l2s", np.geomspace(1e-6, 10, 20) * n_samples / 700)
-        return [{"l2": l2, "rule": rule} for l2, rule in product(l2s, _rules(self))]
-
-    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        for (l2,), members in _grouped(candidates, "l2").items():
-            yield from _by_rule(fold, fold.ridge_codes(l2), candidates, members)
+    def _codes(self, fold: Fold, setting: Candidate) -> Codes:
+        return fold.ridge_codes(setting["l2"])
 
 
 class CROCCV(GridSelector):
@@ -351,7 +267,11 @@ class CROCCV(GridSelector):
     """
 
     classifier = CROC
-    _parameter_constraints = {"l2s": _VALUES, "weights": _VALUES, "subspace_l2": [float, int], **_GRID}
+    default_rules = ()
+    grids = (
+        Grid("l2s", "l2", np.geomspace(1e-6, 10, 8), per_samples=700),
+        Grid("weights", "weight", np.linspace(0, 1, 11).round(1)),
+    )
 
     def __init__(
         self,
@@ -363,44 +283,24 @@ class CROCCV(GridSelector):
         scoring: Any = None,
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.l2s = l2s
         self.weights = weights
         self.subspace_l2 = subspace_l2
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
 
     def _candidates(self, n_samples: int) -> list[Candidate]:
-        l2s = _grid(self, "l2s", np.geomspace(1e-6, 10, 8) * n_samples / 700)
-        weights = _grid(self, "weights", np.linspace(0, 1, 11).round(1))
-        return [
-            {"l2": l2, "weight": weight, "subspace_l2": self.subspace_l2}
-            for l2, weight in product(l2s, weights)
-        ]
+        return [{**c, "subspace_l2": self.subspace_l2} for c in super()._candidates(n_samples)]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        subspaces = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
-        own = Codes(ClosedForm(subspaces, fold.dictionary).solve(fold.queries, certify=False).codes)
-        alone, alone_doubt = fold.residuals_with_doubt(own)
-        for (l2,), members in _grouped(candidates, "l2").items():
-            codes = fold.ridge_codes(l2)
-            together, together_doubt = fold.residuals_with_doubt(codes)
-            energies = fold.class_products(codes.values, codes.values)
-            for index in members:
-                weight = candidates[index]["weight"]
-                scores, doubt = per_part(
-                    energies,
-                    (1 - weight) * alone + weight * together,
-                    (1 - weight) * alone_doubt + weight * together_doubt,
-                )
-                rows = in_doubt(scores, doubt)
-                if len(rows):
-                    by_class, shared = (
-                        CodedParts(fold.dictionary, fold.queries[rows], c.exact(rows)) for c in (own, codes)
-                    )
-                    mixture = (1 - weight) * by_class.residuals() ** 2 + weight * shared.residuals() ** 2
-                    fold.correct(scores, rows, quotient(mixture, shared.energies()))
-                yield index, scores
+        own = coded(NSC(l2=self.subspace_l2), fold).values
+        alone = CodedParts(fold.dictionary, fold.queries, own).residuals() ** 2
+        for l2, members in groupby(enumerate(candidates), key=lambda member: member[1]["l2"]):
+            codes = coded(CRC(l2=l2), fold).values
+            parts = CodedParts(fold.dictionary, fold.queries, codes)
+            together, energies = parts.residuals() ** 2, parts.energies()
+            for index, candidate in members:
+                weight = candidate["weight"]
+                yield index, settle_ties(quotient((1 - weight) * alone + weight * together, energies))
 
 
 class ProCRCCV(GridSelector):
@@ -412,8 +312,8 @@ class ProCRCCV(GridSelector):
         Weights of the agreement between the classes; None is 10, 1, 0.1, 0.01, 0.001.
     l2s : array-like or None, default=None
         Ridges; None is 8 values from ``1e-6 * N/700`` to ``10 * N/700``.
-    rules : list of str, default=("reconstruction",)
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is reconstruction.
     cv, scoring, n_jobs
         As in `NRCCV`.
 
@@ -424,37 +324,25 @@ class ProCRCCV(GridSelector):
     """
 
     classifier = ProCRC
-    _parameter_constraints = {"gammas": _VALUES, "l2s": _VALUES, "rules": _RULES, **_GRID}
+    default_rules = ("reconstruction",)
+    grids = (
+        Grid("gammas", "gamma", (10.0, 1.0, 0.1, 0.01, 0.001), largest_first=False),
+        Grid("l2s", "l2", np.geomspace(1e-6, 10, 8), per_samples=700),
+    )
 
     def __init__(
         self,
         *,
         gammas: Any = None,
         l2s: Any = None,
-        rules: Any = ("reconstruction",),
+        rules: Any = None,
         cv: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.gammas = gammas
         self.l2s = l2s
-        self.rules = rules
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-
-    def _candidates(self, n_samples: int) -> list[Candidate]:
-        l2s = _grid(self, "l2s", np.geomspace(1e-6, 10, 8) * n_samples / 700)
-        gammas = _grid(self, "gammas", (10.0, 1.0, 0.1, 0.01, 0.001), largest_first=False)
-        return [
-            {"gamma": gamma, "l2": l2, "rule": rule} for gamma, l2, rule in product(gammas, l2s, _rules(self))
-        ]
-
-    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        for (gamma, l2), members in _grouped(candidates, "gamma", "l2").items():
-            problem = ProCRC(gamma=gamma, l2=l2).problem(fold.dictionary.n_classes)
-            codes = ClosedForm(problem, fold.dictionary).solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
 
 
 class NSCCV(GridSelector):
@@ -464,8 +352,8 @@ class NSCCV(GridSelector):
     ----------
     l2s : array-like or None, default=None
         Ridges; None is 1e3, 1e2, ..., 1e-6.
-    rules : list of str, default=("residual",)
-        Decision rules.
+    rules : list of str or None, default=None
+        Decision rules; None is residual.
     cv, scoring, n_jobs
         As in `NRCCV`.
 
@@ -476,49 +364,10 @@ class NSCCV(GridSelector):
     """
 
     classifier = NSC
-    _parameter_constraints = {"l2s": _VALUES, "rules": _RULES, **_GRID}
+    grids = (Grid("l2s", "l2", 10.0 ** np.arange(3, -7, -1)),)
 
     def __init__(
-        self,
-        *,
-        l2s: Any = None,
-        rules: Any = ("residual",),
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
+        self, *, l2s: Any = None, rules: Any = None, cv: Any = None, scoring: Any = None, n_jobs: Any = None
     ) -> None:
+        super().__init__(rules=rules, cv=cv, scoring=scoring, n_jobs=n_jobs)
         self.l2s = l2s
-        self.rules = rules
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-
-    def _candidates(self, n_samples: int) -> list[Candidate]:
-        l2s = _grid(self, "l2s", 10.0 ** np.arange(3, -7, -1))
-        return [{"l2": l2, "rule": rule} for l2, rule in product(l2s, _rules(self))]
-
-    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        for (l2,), members in _grouped(candidates, "l2").items():
-            problem = CodingProblem(shared=0, classwise=1, l2=l2)
-            codes = ClosedForm(problem, fold.dictionary).solve(fold.queries, certify=False).codes
-            yield from _by_rule(fold, Codes(dense(codes)), candidates, members)
-
-
-def _until_clear(fold: Fold, solver: Newton, l2: float) -> Codes:
-    """Codes near the optimum: most winners are clear long before it, the others are solved to the end."""
-    end, solver.tol = solver.tol, 1e-8
-    solution = solver.solve(fold.queries)
-
-    def solve(rows: Any) -> np.ndarray:
-        solver.tol = end
-        return solver.solve(fold.queries[rows]).codes
-
-    return fold.nearly(solution, l2, solve)
-
-
-def _by_rule(
-    fold: Fold, codes: Codes, candidates: list[Candidate], members: list[int]
-) -> Iterator[tuple[int, np.ndarray]]:
-    index_of = {candidates[index]["rule"]: index for index in members}
-    for rule, scores in fold.scores(codes, index_of).items():
-        yield index_of[rule], scores

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.rules import RULES, CodedParts, settle_ties
+from residuum.rules import RULES, CodedParts, quotient, settle_ties
 from residuum.solvers.base import Solution
 
 # Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
@@ -75,10 +75,8 @@ class Fold:
         rotated, queries = self.plain.rotated(self.plain_queries)
         # float32 samples are coded in float32, as the classifiers do.
         precision = X.dtype if winners_only else np.dtype(np.float64)
-        self.dictionary, self.queries = (
-            with_equal_classes(rotated, precision),
-            queries.astype(precision, copy=False),
-        )
+        self.dictionary = _with_equal_classes(rotated, precision)
+        self.queries = queries.astype(precision, copy=False)
         self.dtype = np.dtype(np.float32 if winners_only else np.float64)
 
     @property
@@ -129,10 +127,6 @@ class Fold:
         sums[:, occupied] = np.add.reduceat(codes * others, starts[occupied], axis=1)
         return sums
 
-    def class_mass(self, energies: FloatArray) -> FloatArray:
-        """Bound of ``||c_k||_1`` from ``||c_k||^2``."""
-        return np.sqrt(energies * self.dictionary.sizes.astype(energies.dtype))
-
     def class_reach(self, codes: FloatArray) -> FloatArray:
         """``||X_k c_k||^2`` through the class Grams, shape (n_queries, n_classes)."""
         reach = np.empty_like(codes)
@@ -144,24 +138,6 @@ class Fold:
             for block, gram in zip(self.dictionary.blocks, self.class_grams, strict=True):
                 np.matmul(codes[:, block], gram, out=reach[:, block])
         return self.class_products(codes, reach)
-
-    def squared_residuals(self, codes: FloatArray, reach: FloatArray) -> FloatArray:
-        """``||y - X_k c_k||^2 = ||y||^2 - 2 c_k'X_k'y + ||X_k c_k||^2``."""
-        return np.maximum(self.energies - 2 * self.class_products(codes, self.correlations) + reach, 0)
-
-    def residuals_with_doubt(self, codes: Codes) -> tuple[FloatArray, FloatArray]:
-        """Squared residuals of every class, and what rounding may have done to them."""
-        values = codes.values.astype(self.dtype, copy=False)
-        size = 1 + self.class_mass(self.class_products(values, values))
-        return self.squared_residuals(values, self.class_reach(values)), self.doubt(size, codes)
-
-    def doubt(self, size: FloatArray, codes: Codes, parts: int = 1) -> FloatArray:
-        """Bound of the error of an expanded square whose terms are at most ``size**2``.
-
-        So many ``parts`` of a code, each off by its own, may take part in the vector that is squared.
-        """
-        error = np.sqrt(parts) * codes.error
-        return (ROUNDING[self.dtype.name] * size * (size + error)).astype(self.dtype, copy=False)
 
     def ridge_codes(self, l2: float) -> Codes:
         """``(G + l2 I)^{-1} X'y`` in the precision of the scores."""
@@ -178,8 +154,8 @@ class Fold:
         error = 2 * np.sqrt(self.dictionary.sizes.max()) * shift / ROUNDING[self.dtype.name]
         return Codes(solution.codes, error, again, shift)
 
-    def scores(self, codes: Codes, rules: Iterable[str]) -> dict[str, FloatArray]:
-        """Class scores of dense codes by several rules, equal in their winners to `RULES` applied one by one.
+    def scores(self, codes: Codes, index_of: dict[str, int]) -> Iterator[tuple[int, FloatArray]]:
+        """Class scores of dense codes by every rule, equal in their winners to those of `rule_scores`.
 
         The expanded squares cost the size of a class instead of the number of features for each entry of the
         code, but lose digits. With ``a_k >= ||c_k||_1`` no term of a square exceeds ``(1 + a_k)^2``: queries
@@ -188,66 +164,64 @@ class Fold:
         values = codes.values.astype(self.dtype, copy=False)
         reach = self.class_reach(values)
         energies = self.class_products(values, values)
-        mass = self.class_mass(energies)
-        found = {}
-        for rule in rules:
-            parts = 1
+        mass = np.sqrt(energies * self.dictionary.sizes.astype(self.dtype))  # at least ||c_k||_1
+        for rule, index in index_of.items():
             if rule == "reconstruction":
-                parts = self.dictionary.n_classes
                 whole = values @ self.atoms
                 mutual = self.class_products(values, whole @ self.atoms.T)
                 squares = np.maximum(np.sum(whole**2, axis=1)[:, None] - 2 * mutual + reach, 0)
                 size = mass.sum(axis=1, keepdims=True) + mass
+                error = np.sqrt(self.dictionary.n_classes) * codes.error  # the codes of all classes are off
             else:
-                squares = self.squared_residuals(values, reach)
-                size = 1 + mass
-            doubt = self.doubt(size, codes, parts)
+                # ||y - X_k c_k||^2 = ||y||^2 - 2 c_k'X_k'y + ||X_k c_k||^2
+                mutual = self.class_products(values, self.correlations)
+                squares = np.maximum(self.energies - 2 * mutual + reach, 0)
+                size, error = 1 + mass, codes.error
+            doubt = (ROUNDING[self.dtype.name] * size * (size + error)).astype(self.dtype, copy=False)
             if rule == "scaled_residual":
-                squares, doubt = per_part(energies, squares, doubt)
-                doubt = _divided(squares, doubt, energies, codes.shift)
+                squares, doubt = _divided(squares, doubt, energies, codes.shift)
             elif rule == "relative_residual":
-                reach = np.maximum(reach, 0)
-                squares, doubt = per_part(reach, squares, doubt)
                 moved = codes.shift * np.sqrt(self.dictionary.sizes)
-                doubt = _divided(squares, doubt, reach, moved)
-            rows = in_doubt(squares, doubt)
-            found[rule] = scores = np.sqrt(squares)
+                squares, doubt = _divided(squares, doubt, np.maximum(reach, 0), moved)
+            rows = _in_doubt(squares, doubt)
+            scores = np.sqrt(squares)
             if len(rows):
-                self.correct(scores, rows, self.direct(codes, rule, rows))
-        return found
+                again = CodedParts(self.dictionary, self.queries[rows], codes.exact(rows))
+                scores[rows] = self._exact(RULES[rule](again))
+            yield index, scores
 
-    def correct(self, scores: FloatArray, rows: Any, exact: FloatArray) -> None:
-        """Put exact scores into rows in doubt; in float32 as distances from the smallest, to avoid ties."""
-        exact = settle_ties(exact)
-        if self.dtype == np.float32:
-            with np.errstate(invalid="ignore"):  # inf - inf: no class in play
-                above = exact - exact.min(axis=1, keepdims=True)
-            exact = np.where(np.isfinite(exact), above, np.inf)
-        scores[rows] = exact
-
-    def direct(self, codes: Codes, rule: str, rows: Any) -> FloatArray:
-        """Class scores by the rule as the classifiers apply it."""
-        return RULES[rule](CodedParts(self.dictionary, self.queries[rows], codes.exact(rows)))
-
-    def settled(self, codes: Any, rule: str) -> FloatArray:
-        """Class scores of sparse codes, whose rules cost little as they are."""
-        return settle_ties(RULES[rule](CodedParts(self.dictionary, self.queries, codes)))
-
-    def settled_plain(self, codes: Any, rule: str) -> FloatArray:
-        """The same for sparse codes over the atoms of `plain`."""
-        return settle_ties(RULES[rule](CodedParts(self.plain, self.plain_queries, codes)))
+    def _exact(self, scores: FloatArray) -> FloatArray:
+        """Exact scores of rows in doubt; in float32 as distances from the smallest, to avoid ties."""
+        scores = settle_ties(scores)
+        if self.dtype == np.float64:
+            return scores
+        with np.errstate(invalid="ignore"):  # inf - inf: no class in play
+            above = scores - scores.min(axis=1, keepdims=True)
+        return np.where(np.isfinite(scores), above, np.inf)
 
 
-def _divided(quotients: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any) -> FloatArray:
-    """Doubt of quotients when also the vectors whose squared norms divide them may move by so much."""
+def rule_scores(
+    dictionary: Dictionary, queries: FloatArray, codes: Any, index_of: dict[str, int]
+) -> Iterator[tuple[int, FloatArray]]:
+    """Class scores by every rule as the classifiers apply it; cheap where codes are sparse."""
+    parts = CodedParts(dictionary, queries, codes)
+    for rule, index in index_of.items():
+        yield index, settle_ties(RULES[rule](parts))
+
+
+def _divided(
+    squares: FloatArray, doubt: FloatArray, divisors: FloatArray, moved: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Quotients and their doubt, when also the vectors of squared norms `divisors` may move by so much."""
+    squares, doubt = quotient(squares, divisors), quotient(doubt, divisors)
     ratio = np.divide(moved, np.sqrt(divisors), out=np.zeros_like(divisors), where=divisors > 0)
     part = np.where(ratio < 0.2, 2 * ratio * (2 + ratio), 1e6)
-    finite = np.isfinite(quotients)
-    more = (np.where(finite, quotients, 0) + np.where(finite, doubt, 0)) * part
-    return (doubt + more).astype(quotients.dtype)
+    finite = np.isfinite(squares)
+    more = (np.where(finite, squares, 0) + np.where(finite, doubt, 0)) * part
+    return squares, (doubt + more).astype(squares.dtype)
 
 
-def with_equal_classes(dictionary: Dictionary, precision: Any) -> Dictionary:
+def _with_equal_classes(dictionary: Dictionary, precision: Any) -> Dictionary:
     """The dictionary with zero atoms that make all classes equally large, unless that takes many.
 
     A zero atom has a zero coefficient in every code, so no score changes.
@@ -263,12 +237,7 @@ def with_equal_classes(dictionary: Dictionary, precision: Any) -> Dictionary:
     return Dictionary(atoms, largest * np.arange(n_classes + 1), samples, dictionary.spectrum)
 
 
-def per_part(parts: FloatArray, *arrays: FloatArray) -> list[FloatArray]:
-    """Quotients; inf where a part is zero, as that class is out of play."""
-    return [np.divide(a, parts, out=np.full_like(a, np.inf), where=parts > 0) for a in arrays]
-
-
-def in_doubt(scores: FloatArray, doubt: FloatArray) -> np.ndarray:
+def _in_doubt(scores: FloatArray, doubt: FloatArray) -> np.ndarray:
     """Rows of ``scores`` +- ``doubt`` (n_queries, n_classes) that leave open which class is the smallest."""
     everyone, winner = np.arange(len(scores)), scores.argmin(axis=1)
     with np.errstate(invalid="ignore"):  # inf - inf: a class out of play

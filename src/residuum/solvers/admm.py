@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -13,22 +12,6 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.solvers.base import Solution, certified
 from residuum.solvers.factors import AtomFactor, FeatureFactor, quadratic_factor
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What ADMM did, step by step.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (n_steps, n_queries, n_atoms)
-        The iterates z_1 .. z_T.
-    curves : ndarray of shape (n_steps, 3, n_queries)
-        ``max|c_t - z_t|``, ``max|c_t - c_{t-1}|`` and ``max|z_t - z_{t-1}|``: the paper's Figure 2.
-    """
-
-    codes: FloatArray
-    curves: FloatArray
 
 
 class ADMM:
@@ -104,15 +87,7 @@ class ADMM:
             codes, n_iter, converged = self._fixed(queries)
         else:
             codes, n_iter, converged = self._until(queries, self.tol)
-        return certified(
-            self.problem,
-            self.dictionary,
-            queries,
-            codes,
-            n_iter=n_iter,
-            converged=converged,
-            certify=certify,
-        )
+        return certified(self, queries, codes, n_iter=n_iter, converged=converged, certify=certify)
 
     def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
         _, z = next(islice(self.steps(queries), self.max_iter - 1, None))
@@ -143,17 +118,6 @@ class ADMM:
             c_old, z_old = c, z
             c, s = self._advance(first, z, s)
         return codes, n_iter, converged
-
-    def trace(self, queries: FloatArray) -> Trace:
-        """Every iterate and the three convergence curves of max_iter steps."""
-        codes, curves = [], []
-        c_old: FloatArray = np.zeros((len(queries), self.dictionary.n_atoms))
-        z_old = c_old
-        for c, z in islice(self.steps(queries), self.max_iter):
-            codes.append(z)
-            curves.append([np.abs(d).max(axis=1) for d in (c - z, c - c_old, z - z_old)])
-            c_old, z_old = c, z
-        return Trace(np.array(codes), np.array(curves))
 
 
 def _all_small(differences: tuple[FloatArray, ...], tol: float) -> np.ndarray:

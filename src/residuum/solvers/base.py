@@ -80,19 +80,12 @@ def class_parts(solver: Any, queries: FloatArray) -> tuple[ClassParts, npt.NDArr
 
 
 def certified(
-    problem: CodingProblem,
-    dictionary: Dictionary,
-    queries: FloatArray,
-    codes: FloatArray,
-    *,
-    n_iter: npt.NDArray[np.int64],
-    converged: npt.NDArray[np.bool_],
-    certify: bool,
+    solver: Solver, queries: FloatArray, codes: FloatArray, *, n_iter: Any, converged: Any, certify: bool
 ) -> Solution:
     """A Solution whose violation and gap are measured in float64, or NaN when not asked for."""
     if certify:
-        violation = problem.violation(dictionary, queries, codes)
-        gap = problem.gap(dictionary, queries, codes)
+        violation = solver.problem.violation(solver.dictionary, queries, codes)
+        gap = solver.problem.gap(solver.dictionary, queries, codes)
     else:
         violation = gap = np.full(len(queries), np.nan)
     return Solution(codes, n_iter, violation, gap, converged)

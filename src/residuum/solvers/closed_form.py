@@ -18,8 +18,9 @@ instead of the 2 N D that codes and their class parts take. `MomentParts` does t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,9 @@ class ClosedForm:
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""
+        once, always = np.ones(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         codes = self._form.encode(queries)
-        return certified(
-            self.problem,
-            self.dictionary,
-            queries,
-            codes,
-            n_iter=np.ones(len(queries), dtype=np.int64),
-            converged=np.ones(len(queries), dtype=bool),
-            certify=certify,
-        )
+        return certified(self, queries, codes, n_iter=once, converged=always, certify=certify)
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""
@@ -111,159 +105,26 @@ class ClosedForm:
         moments = self.dictionary.moments.matrices
         parts = MomentParts(
             queries,
-            vectors=lambda: [vectors] * len(moments),
-            contributions=lambda _: [vectors @ moment for moment in moments],
-            whole=lambda _: (queries - self.problem.l2 * vectors) / self.problem.shared,
+            lambda: [vectors] * len(moments),
+            cache(lambda: [vectors @ moment for moment in moments]),
+            lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
         )
         return parts, all_solved
 
 
-class MomentForm:
-    """Codes with ``classwise > 0`` from moments: each class has ``H_k = (w S_k + l2 I)^{-1}``.
+class ClasswiseForm(ABC):
+    """Codes with ``classwise > 0``: one matrix for each class, and ``u = (I + s P)^{-1} y`` if s > 0."""
 
-    Parameters
-    ----------
-    dictionary, problem
-        What is coded, and how.
-    known : dict, optional
-        Class -> H_k and ``S_k H_k``, where they are at hand.
-    """
-
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        problem: CodingProblem,
-        known: dict[int, tuple[FloatArray, FloatArray | None]] | None = None,
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, problem: CodingProblem) -> None:
         self.dictionary, self.problem = dictionary, problem
-        self._known = known or {}
 
-    @cached_property
-    def _matrices(self) -> list[tuple[FloatArray, FloatArray | None]]:
-        """H_k of every class and, where the classes share, ``S_k H_k``, which turns u into ``X_k c_k``."""
-        moments = self.dictionary.moments.matrices
-        # Threads of BLAS wait for each other longer than these small matrices take.
-        with single_threaded_blas():
-            return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
-
-    def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        inverse = inverted(factored(self.problem.classwise * moment, self.problem.l2))
-        return inverse, moment @ inverse if self.problem.shared else None
-
-    @property
-    def inverses(self) -> list[FloatArray]:
-        """H_k of every class."""
-        return [inverse for inverse, _ in self._matrices]
-
-    @property
-    def _reaches(self) -> list[Any]:
-        return [reach for _, reach in self._matrices]
-
-    @cached_property
-    def _factor(self) -> FloatArray | None:
-        if not self.problem.shared:
-            return None
-        total = np.zeros((self.dictionary.n_features,) * 2)
-        for reach in self._reaches:
-            total += reach
-        return shared_factor(self.problem, total)
-
-    def prepare(self, *, codes: bool = True) -> None:
-        """Factor now rather than at the first query."""
-        _ = self._matrices, self._factor
-
-    def after(self, change: Change) -> MomentForm:
-        """The form after a change; classes that stayed the same keep their matrices."""
-        origin = change.class_origin
-        kept = {k: self._matrices[origin[k]] for k in range(len(origin)) if change.same_class[k]}
-        return MomentForm(change.after, self.problem, kept)
-
-    def encode(self, queries: FloatArray) -> FloatArray:
-        """Codes of every query, shape (n_queries, n_atoms)."""
-        dictionary = self.dictionary
-        rest = unexplained(self._factor, queries)
-        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
-        for block, inverse in zip(dictionary.blocks, self.inverses, strict=True):
-            codes[:, block] = (rest @ inverse) @ dictionary.atoms[block].astype(np.float64, copy=False).T
-        return codes
-
-    def parts(self, queries: FloatArray) -> MomentParts:
-        """What each class contributes to every query (float64)."""
-        problem, rest = self.problem, unexplained(self._factor, queries)
-
-        def vectors() -> list[FloatArray]:
-            return [rest @ inverse for inverse in self.inverses]
-
-        if problem.shared:
-            return MomentParts(
-                queries,
-                vectors=vectors,
-                contributions=lambda _: [rest @ reach for reach in self._reaches],
-                whole=lambda _: (queries - rest) / problem.shared,
-            )
-        return MomentParts(
-            queries,
-            vectors=vectors,
-            contributions=lambda parts: [
-                (queries - problem.l2 * v) / problem.classwise for v in parts.vectors
-            ],
-            whole=lambda parts: np.sum(parts.contributions, axis=0),
-            # y - X_k c_k = l2 v_k, without cancellation, where the weight of the residual is 1.
-            ridge=problem.l2 if problem.classwise == 1 else None,
-        )
-
-
-class EncoderForm:
-    """Codes with ``classwise > 0`` from atoms: ``c_k = E_k u`` with ``E_k = (w G_k + l2 I)^{-1} X_k'``.
-
-    Parameters
-    ----------
-    dictionary, problem
-        What is coded, and how.
-    known : dict, optional
-        Class -> E_k, where it is at hand.
-    total : ndarray of shape (n_features, n_features), optional
-        ``P``, the sum of ``X_k E_k``, where it is at hand.
-    """
-
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        problem: CodingProblem,
-        known: dict[int, FloatArray] | None = None,
-        total: FloatArray | None = None,
-    ) -> None:
-        self.dictionary, self.problem = dictionary, problem
-        self._stacked: FloatArray | None = (
-            None  # all E_k as one array, in which one product codes all classes
-        )
-        if known is None:
-            self._stacked = np.empty_like(dictionary.atoms)
-        with single_threaded_blas():  # as in MomentForm
-            self.encoders: list[FloatArray] = []
-            for k, block in enumerate(dictionary.blocks):
-                if self._stacked is not None:
-                    self._stacked[block] = self._encoder(block)
-                    self.encoders.append(self._stacked[block])
-                else:
-                    self.encoders.append(known[k] if known and k in known else self._encoder(block))
-        self._total = total
-
-    def _encoder(self, block: slice) -> FloatArray:
-        atoms = self.dictionary.atoms[block].astype(np.float64, copy=False)
-        encoder = ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
-        return encoder.astype(self.dictionary.dtype, copy=False)
-
+    @abstractmethod
     def _term(self, k: int) -> FloatArray:
-        """``X_k E_k`` of one class."""
-        atoms = self.dictionary.atoms[self.dictionary.blocks[k]].astype(np.float64, copy=False)
-        return atoms.T @ self.encoders[k]
+        """The term of one class in P, which turns u into ``X_k c_k``."""
 
     @cached_property
     def total(self) -> FloatArray:
-        """``P``, the sum of ``X_k E_k``."""
-        if self._total is not None:
-            return self._total
+        """``P``, the sum of the terms of all classes."""
         total = np.zeros((self.dictionary.n_features,) * 2)
         for k in range(self.dictionary.n_classes):
             total += self._term(k)
@@ -271,7 +132,112 @@ class EncoderForm:
 
     @cached_property
     def _factor(self) -> FloatArray | None:
-        return shared_factor(self.problem, self.total) if self.problem.shared else None
+        """Cholesky factor of ``I + s P``."""
+        shared = self.problem.shared
+        return factored(shared * (self.total + self.total.T) / 2, 1.0) if shared else None
+
+    def unexplained(self, queries: FloatArray) -> FloatArray:
+        """``u = y - s Xc`` for every query."""
+        return queries if self._factor is None else solved(self._factor, queries.T).T
+
+
+class MomentForm(ClasswiseForm):
+    """Codes from moments: each class has ``H_k = (w S_k + l2 I)^{-1}`` and, but for NSC, ``S_k H_k``."""
+
+    def __init__(
+        self, dictionary: Dictionary, problem: CodingProblem, known: dict[int, Any] | None = None
+    ) -> None:
+        super().__init__(dictionary, problem)
+        self._known = known or {}  # class -> its matrices, where they are at hand
+
+    @cached_property
+    def _matrices(self) -> list[tuple[FloatArray, FloatArray | None]]:
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            moments = self.dictionary.moments.matrices
+            return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
+
+    def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        inverse = inverted(factored(self.problem.classwise * moment, self.problem.l2))
+        plain = not self.problem.shared and self.problem.classwise == 1  # NSC needs no S_k H_k
+        return inverse, None if plain else moment @ inverse
+
+    @property
+    def inverses(self) -> list[FloatArray]:
+        """H_k of every class."""
+        return [inverse for inverse, _ in self._matrices]
+
+    def _term(self, k: int) -> Any:
+        return self._matrices[k][1]
+
+    def prepare(self, *, codes: bool = True) -> None:
+        """Factor now rather than at the first query."""
+        _ = self._matrices, self._factor
+
+    def after(self, change: Change) -> MomentForm:
+        """The form after a change; classes that stayed the same keep their matrices."""
+        same = np.flatnonzero(change.same_class).tolist()
+        return MomentForm(
+            change.after, self.problem, {k: self._matrices[change.class_origin[k]] for k in same}
+        )
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """Codes of every query, shape (n_queries, n_atoms)."""
+        dictionary = self.dictionary
+        rest = self.unexplained(queries)
+        codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
+        for block, inverse in zip(dictionary.blocks, self.inverses, strict=True):
+            codes[:, block] = (rest @ inverse) @ dictionary.atoms[block].astype(np.float64, copy=False).T
+        return codes
+
+    def parts(self, queries: FloatArray) -> MomentParts:
+        """What each class contributes to every query (float64)."""
+        problem, rest = self.problem, self.unexplained(queries)
+        vectors = cache(lambda: [rest @ inverse for inverse in self.inverses])
+        ridge = None if problem.shared or problem.classwise != 1 else problem.l2
+
+        @cache
+        def contributions() -> list[Any]:
+            if ridge is None:
+                return [rest @ self._term(k) for k in range(self.dictionary.n_classes)]
+            return [queries - ridge * v for v in vectors()]
+
+        def whole() -> FloatArray:
+            return (queries - rest) / problem.shared if problem.shared else np.sum(contributions(), axis=0)
+
+        return MomentParts(queries, vectors, contributions, whole, ridge)
+
+
+class EncoderForm(ClasswiseForm):
+    """Codes from atoms: ``c_k = E_k u`` with ``E_k = (w G_k + l2 I)^{-1} X_k'``.
+
+    Parameters
+    ----------
+    dictionary, problem
+        What is coded, and how.
+    encoders : ndarray of shape (n_atoms, n_features), optional
+        All E_k below each other; without it they are computed.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, problem: CodingProblem, encoders: FloatArray | None = None
+    ) -> None:
+        super().__init__(dictionary, problem)
+        self.encoders = np.empty_like(dictionary.atoms) if encoders is None else encoders
+        if encoders is None:
+            self._encode_classes(range(dictionary.n_classes))
+
+    def _encode_classes(self, classes: Iterable[int]) -> None:
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            for k in classes:
+                block = self.dictionary.blocks[k]
+                atoms = self.dictionary.atoms[block].astype(np.float64, copy=False)
+                self.encoders[block] = ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
+
+    def _term(self, k: int) -> FloatArray:
+        block = self.dictionary.blocks[k]
+        return self.dictionary.atoms[block].astype(np.float64, copy=False).T @ self.encoders[block]
 
     def prepare(self, *, codes: bool = True) -> None:
         """Factor now rather than at the first query."""
@@ -279,38 +245,23 @@ class EncoderForm:
 
     def after(self, change: Change) -> EncoderForm:
         """The form after a change; classes that stayed the same keep their matrices."""
-        origin, same = change.class_origin, change.same_class
-        kept = {k: self.encoders[origin[k]] for k in range(len(origin)) if same[k]}
-        form = EncoderForm(change.after, self.problem, kept)
+        same = change.same_class
+        changed = np.flatnonzero(~same).tolist()
+        placeholder = np.zeros_like(change.after.atoms[change.added])
+        form = EncoderForm(change.after, self.problem, change.carry(self.encoders, placeholder))
+        form._encode_classes(changed)
         if self.problem.shared:
-            gone = set(range(self.dictionary.n_classes)) - {int(o) for o in origin[same]}
             total = self.total.copy()
-            for k in gone:
+            for k in set(range(self.dictionary.n_classes)) - set(change.class_origin[same].tolist()):
                 total -= self._term(k)
-            for k in np.flatnonzero(~same).tolist():
+            for k in changed:
                 total += form._term(k)
-            form._total = total
+            form.total = total
         return form
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """Codes of every query, shape (n_queries, n_atoms)."""
-        rest = unexplained(self._factor, queries).astype(self.dictionary.dtype, copy=False)
-        if self._stacked is not None:
-            return rest @ self._stacked.T
-        codes = np.empty((len(queries), self.dictionary.n_atoms), dtype=self.dictionary.dtype)
-        for block, encoder in zip(self.dictionary.blocks, self.encoders, strict=True):
-            codes[:, block] = rest @ encoder.T
-        return codes
-
-
-def shared_factor(problem: CodingProblem, total: Any) -> FloatArray:
-    """Cholesky factor of ``I + s P``."""
-    return factored(problem.shared * (total + total.T) / 2, 1.0)
-
-
-def unexplained(factor: FloatArray | None, queries: FloatArray) -> FloatArray:
-    """``u = y - s Xc = (I + s P)^{-1} y`` for every query; without a factor nothing is shared and u = y."""
-    return queries if factor is None else solved(factor, queries.T).T
+        return self.unexplained(queries).astype(self.dictionary.dtype, copy=False) @ self.encoders.T
 
 
 def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
@@ -325,18 +276,16 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
 class MomentParts:
     """`ClassParts` from vectors between features, in float64, one array (n_queries, n_features) per class.
 
-    What a rule does not ask for is not computed: the arguments are functions, called at most once.
+    What a rule does not ask for is not computed: all arguments but the queries and `ridge` are functions.
 
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
         The queries y.
-    vectors : callable
-        Gives the list of v_k with ``c_k = X_k' v_k``.
-    contributions : callable
-        Gives the list of ``X_k c_k`` from these parts.
+    vectors, contributions : callable
+        Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
     whole : callable
-        Gives ``Xc`` from these parts.
+        Gives ``Xc``.
     ridge : float, optional
         The number with ``y - X_k c_k = ridge * v_k``, where there is one.
     """
@@ -344,47 +293,37 @@ class MomentParts:
     def __init__(
         self,
         queries: FloatArray,
-        *,
-        vectors: Callable[[], list[FloatArray]],
-        contributions: Callable[[MomentParts], list[Any]],
-        whole: Callable[[MomentParts], FloatArray],
+        vectors: Callable[[], list[Any]],
+        contributions: Callable[[], list[Any]],
+        whole: Callable[[], FloatArray],
         ridge: float | None = None,
     ) -> None:
         self.queries = queries
-        self._vectors, self._contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
-
-    @cached_property
-    def vectors(self) -> list[FloatArray]:
-        """The v_k with ``c_k = X_k' v_k``."""
-        return self._vectors()
-
-    @cached_property
-    def contributions(self) -> list[FloatArray]:
-        """``X_k c_k``."""
-        return self._contributions(self)
+        self.vectors, self.contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
         if self._ridge is not None:
-            return self._ridge * np.sqrt(_products(self.vectors, self.vectors))
+            return self._ridge * np.sqrt(_products(self.vectors(), self.vectors()))
         return self._distances(self.queries)
 
     def disagreements(self) -> FloatArray:
         """``||Xc - X_k c_k||``."""
-        return self._distances(self._whole(self))
+        return self._distances(self._whole())
 
     def lengths(self) -> FloatArray:
         """``||X_k c_k||``."""
-        return np.sqrt(_products(self.contributions, self.contributions))
+        return np.sqrt(_products(self.contributions(), self.contributions()))
 
     def energies(self) -> FloatArray:
         """``||c_k||^2 = v_k'X_k c_k``."""
-        return np.maximum(_products(self.vectors, self.contributions), 0)
+        return np.maximum(_products(self.vectors(), self.contributions()), 0)
 
     def _distances(self, targets: FloatArray) -> FloatArray:
-        squares = np.empty((len(targets), len(self.contributions)))
+        contributions = self.contributions()
+        squares = np.empty((len(targets), len(contributions)))
         difference = np.empty_like(targets)
-        for k, part in enumerate(self.contributions):
+        for k, part in enumerate(contributions):
             np.subtract(targets, part, out=difference)
             np.einsum("qd,qd->q", difference, difference, out=squares[:, k])
         return np.sqrt(squares, out=squares)
