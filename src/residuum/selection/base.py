@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -46,8 +45,7 @@ FoldFeatures = Callable[[np.ndarray, np.ndarray], Any]
 _BLOCK_ENTRIES = 2**23
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """A parameter of a search, the parameter of the classifier that it lists, and the values for None.
 
     With `per_samples` the values are for so many training samples and grow in proportion to their number.
