@@ -94,14 +94,17 @@ def compare(
         decisive = {
             "command": "compare",
             "data": samples.name,
-            "content": samples.fingerprint(),
             "features": [samples.scale, samples.pca],
             **asdict(settings),
             "parameters": comparison.parameters(settings),
             "machine": machine,
+            "content": samples.fingerprint(),
         }
         folder = open_folder("compare", out, decisive)
-        on_step = lambda text, done, total: report("compare", done, total, text)  # noqa: E731
+
+        def on_step(text: str, done: int, total: int) -> None:
+            report("compare", done, total, text)
+
         results = comparison.run(settings, samples, folder, machine, on_step=on_step)
     table = comparison_table(results)
     write_text(folder / "table.md", markdown(table))
