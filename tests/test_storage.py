@@ -66,7 +66,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.residuum")):
         assert model.predict(Q).dtype.kind == "U"
         got = model[-1].residuals(model[:-1].transform(Q)) if hasattr(model, "steps") else model.residuals(Q)
         assert got.dtype == expected.dtype
-        if "enrolled" in path.name:  # sums over atoms are computed anew
+        if "enrolled" in path.name:  # the Gram matrix of the exact engine is computed anew
             tolerance = 1e-6 if "float32" in path.name else 1e-12
             np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
         else:
