@@ -13,7 +13,6 @@ from residuum.inputs.own_data import ExpectedColumns
 
 LABEL_NAMES = ("label", "labels", "class", "classes", "target", "y")
 NAME_NAMES = ("name", "names", "id", "file", "filename", "file_name", "path", "image", "sample", "sample_id")
-INDEX_NAMES = ("", "unnamed: 0")
 ROLE_NAMES = {*LABEL_NAMES, *NAME_NAMES, "split", "group", "groups", "fold", "species", "subject"}
 
 
@@ -113,7 +112,7 @@ class Columns:
         """Give the role "name" to a column that looks like the names or the numbers of the samples."""
         free = set(self._free(positions, others))
         for i, name in enumerate(self.names or ()):
-            if i == 0 in free and self.n > 1 and name.strip().lower() in INDEX_NAMES:
+            if i == 0 in free and self.n > 1 and name.strip().lower() in ("", "unnamed: 0"):
                 notes.append("the first column has no name and is taken for the number of the row")
             elif i in free and self.text[i] is not None and name.strip().lower() in NAME_NAMES:
                 notes.append(f"{self.called(i)} is taken for the names of the samples")

@@ -84,8 +84,7 @@ def save_model(
     """
     path = Path(path)
     check_is_fitted(estimator)
-    steps = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
-    *before, (last_name, last) = steps
+    *before, (last_name, last) = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
     members: dict[str, Content] = {MODEL: b""}
 
     def keep(array: np.ndarray) -> str:

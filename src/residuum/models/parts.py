@@ -1,8 +1,13 @@
-"""What a model file can hold: each type by name, with the fitted attributes that make it what it is."""
+"""What a model file can hold: each type by name, with the fitted attributes that make it what it is.
+
+Values are stored as JSON, and arrays by the names of their files; each comes back with its type.
+"""
 
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -10,13 +15,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from residuum.dictionary import Dictionary
+from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
-from residuum.models.values import Fetch, Keep, decode, encode
 from residuum.selection.base import GridSelector
 
 Node = dict[str, Any]
+# Stores an array and gives it a name; gives back the array of a name.
+Keep = Callable[[np.ndarray], str]
+Fetch = Callable[[str], np.ndarray]
 
 _PASSTHROUGH = "passthrough"
 _ALWAYS = ("n_features_in_", "feature_names_in_")
@@ -68,8 +75,14 @@ def classifier_node(model: Any, keep: Keep) -> Node:
         raise UsageError(
             f"save_model stores {', '.join(METHODS)}. Got {type(model).__module__}.{name} instead."
         )
-    parts = {part: keep(getattr(model.dictionary_, part)) for part in ("atoms", "starts", "samples")}
-    return {**_node(model, name, keep, _CLASSIFIER), "dictionary": parts}
+    dictionary = model.dictionary_
+    arrays = {part: getattr(dictionary, part) for part in ("atoms", "starts", "samples")}
+    if "moments" in vars(dictionary):  # sums over all atoms, where a solver uses them
+        arrays |= {"moments": np.stack(dictionary.moments.matrices), "terms": dictionary.moments.terms}
+    if "normal" in vars(dictionary):
+        arrays["normal"] = dictionary.normal
+    stored = {part: keep(array) for part, array in arrays.items()}
+    return {**_node(model, name, keep, _CLASSIFIER), "dictionary": stored}
 
 
 def classifier_from(node: Node, fetch: Fetch) -> Any:
@@ -84,36 +97,44 @@ def classifier_from(node: Node, fetch: Fetch) -> Any:
     model._validate_params()
     if not np.array_equal(model.classes_, np.unique(model.classes_)):
         raise ValueError("its labels are not sorted and different")
-    parts = {name: fetch(array) for name, array in node["dictionary"].items()}
-    model.dictionary_ = _dictionary(**parts, shape=(len(model.classes_), model.n_features_in_))
+    arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
+    model.dictionary_ = _dictionary(arrays, len(model.classes_), model.n_features_in_)
     model.solver_ = model._make_solver(model.dictionary_)
     for solver in model._solver_names:
         getattr(model, solver).prepare()
     return model
 
 
-def _dictionary(
-    atoms: np.ndarray, starts: np.ndarray, samples: np.ndarray, *, shape: tuple[int, int]
-) -> Dictionary:
-    n_classes, n_features = shape
-    good = (
-        atoms.shape == (len(samples), n_features)
-        and atoms.dtype in (np.float32, np.float64)
-        and atoms.flags.c_contiguous
-        and bool(np.isfinite(atoms).all())
-        and starts.dtype == samples.dtype == np.int64
-        and starts.shape == (n_classes + 1,)
-        and samples.shape == (len(atoms),)
-        and len(samples) > 0
-        and samples.min() >= 0
-        and len(np.unique(samples)) == len(samples)
-        and starts[0] == 0
-        and starts[-1] == len(samples)
+def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
+    atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
+    allowed: dict[str, tuple[tuple[type, ...], tuple[int, ...]]] = {
+        "atoms": ((np.float32, np.float64), (len(samples), n_features)),
+        "starts": ((np.int64,), (n_classes + 1,)),
+        "samples": ((np.int64,), (len(atoms),)),
+        "moments": ((np.float64,), (n_classes, n_features, n_features)),
+        "terms": ((np.int64,), (n_classes,)),
+        "normal": ((np.float64,), (n_features, n_features)),
+    }
+    good = all(
+        array.dtype in allowed[name][0]
+        and array.shape == allowed[name][1]
+        and array.flags.c_contiguous
+        and bool(np.isfinite(array).all())
+        for name, array in arrays.items()
+    ) and (
+        0 < len(np.unique(samples)) == len(samples) == starts[-1]
+        and samples.min() >= starts[0] == 0
         and bool((np.diff(starts) >= 0).all())
+        and bool((arrays.get("terms", samples) >= 0).all())
     )
     if not good:
         raise ValueError("the parts of its dictionary do not fit together")
-    return Dictionary(atoms, starts, samples)
+    dictionary = Dictionary(atoms, starts, samples)
+    if "moments" in arrays:
+        vars(dictionary)["moments"] = ClassMoments(list(arrays["moments"]), arrays["terms"])
+    if "normal" in arrays:
+        vars(dictionary)["normal"] = arrays["normal"]
+    return dictionary
 
 
 def chosen(estimator: Any) -> Any:
@@ -178,10 +199,10 @@ def _node(model: Any, owner: str, keep: Keep, fitted: tuple[str, ...], omitted: 
     return {
         "type": type(model).__name__,
         "parameters": {
-            name: encode(value, f"The '{name}' parameter of {owner}", keep)
+            name: _encode(value, f"The '{name}' parameter of {owner}", keep)
             for name, value in parameters.items()
         },
-        "fitted": {name: encode(value, f"{owner}.{name}", keep) for name, value in learned.items()},
+        "fitted": {name: _encode(value, f"{owner}.{name}", keep) for name, value in learned.items()},
     }
 
 
@@ -190,7 +211,58 @@ def _made(node: Node, kind: type, fetch: Fetch, fitted: tuple[str, ...]) -> Any:
     unknown |= set(node["fitted"]) - {*_ALWAYS, *fitted}
     if unknown:
         raise ValueError(f"{node['type']} has no {min(unknown)!r} here; the model is from another version")
-    model = kind(**{name: decode(value, fetch) for name, value in node["parameters"].items()})
+    model = kind(**{name: _decode(value, fetch) for name, value in node["parameters"].items()})
     for name, value in node["fitted"].items():
-        setattr(model, name, decode(value, fetch))
+        setattr(model, name, _decode(value, fetch))
     return model
+
+
+def _encode(value: Any, owner: str, keep: Keep) -> Any:
+    """A value as JSON; what plain JSON cannot hold becomes an object with one key."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _encode_array(value, owner, keep)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+        return {"numpy": [value.dtype.str, _encode(value.item(), owner, keep)]}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(part, owner, keep) for part in value]}
+    if isinstance(value, list):
+        return [_encode(part, owner, keep) for part in value]
+    raise UsageError(
+        f"{owner} is {value!r} of type {type(value).__name__}, which a model file cannot hold: only numbers, "
+        "text, True, False, None, lists and tuples of them, and arrays of numbers or text."
+    )
+
+
+def _encode_array(array: np.ndarray, owner: str, keep: Keep) -> dict[str, str]:
+    if array.dtype.kind in "biufU":
+        return {"array": keep(array)}
+    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
+        return {"objects": keep(array.astype(np.str_))}
+    raise UsageError(
+        f"{owner} is an array of {array.dtype} or of mixed Python types, which a model file cannot hold: use "
+        "text, numbers or booleans."
+    )
+
+
+def _decode(value: Any, fetch: Fetch) -> Any:
+    """The value that `_encode` was given; ValueError for anything that it does not write."""
+    if isinstance(value, list):
+        return [_decode(part, fetch) for part in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return fetch(content)
+    if kind == "objects":
+        return fetch(content).astype(object)
+    if kind == "float" and content in ("inf", "-inf", "nan"):
+        return float(content)
+    if kind == "tuple" and isinstance(content, list):
+        return tuple(_decode(part, fetch) for part in content)
+    if kind == "numpy" and isinstance(content, list) and np.dtype(content[0]).kind in "biuf":
+        return np.dtype(content[0]).type(_decode(content[1], fetch))
+    raise ValueError(f"{value!r} is not a stored value")

@@ -156,10 +156,13 @@ def fit_recipe(
     Fitted
         The classifier alone, or a Pipeline that ends in it.
     """
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) < 2:
-        raise DataFormatError(f"All {counts.sum()} training samples are of class {classes.tolist()[0]!r}.")
-    scattering = _scattering(image_shape) if recipe.scattering else []
+    if len(classes := np.unique(y)) < 2:
+        raise DataFormatError(f"All {len(y)} training samples are of class {classes.tolist()[0]!r}.")
+    scattering = []
+    if recipe.scattering:
+        if image_shape is None or len(image_shape) != 2:
+            raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
+        scattering = [("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1))]
     try:
         for _, step in scattering:  # looks at one sample at a time, so it is done before the folds
             X = step.fit_transform(X)
@@ -178,12 +181,6 @@ def fit_recipe(
         raise UsageError(str(error)) from error
     every = [*before, *scattering, *steps, ("classify", classifier)]
     return Fitted(Pipeline(every) if len(every) > 1 else classifier, selection)
-
-
-def _scattering(image_shape: tuple[int, ...] | None) -> list[tuple[str, Any]]:
-    if image_shape is None or len(image_shape) != 2:
-        raise UsageError("--with scattering needs grey pictures: say --image-shape HEIGHTxWIDTH.")
-    return [("scattering", Scattering2D(image_shape=image_shape, n_jobs=-1))]
 
 
 def feature_steps(recipe: Recipe, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
