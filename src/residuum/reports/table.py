@@ -1,4 +1,4 @@
-"""Result tables: one type, shown on a terminal, as Markdown or as LaTeX.
+"""Result tables: one type, shown on a terminal or as Markdown.
 
 As HTML, a table is shown by the macro `table` of ``templates/parts.html``.
 """
@@ -47,29 +47,6 @@ def markdown(table: Table, level: int = 1) -> str:
     for note in table.notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"
-
-
-_TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "<": "$<$", ">": "$>$"}
-_TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
-
-
-def latex(table: Table) -> str:
-    """A LaTeX ``table`` with the booktabs rules."""
-
-    def tex(text: str) -> str:
-        return "".join(_TEX.get(character, character) for character in text)
-
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(cells) + r" \\"
-
-    table = _translated(table, tex)
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{table.title}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
-    lines += [line(table.columns), r"\midrule"]
-    lines += [line(row) for row in _rows_with_bold(table, r"\textbf{{{}}}")]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\smallskip\footnotesize {note}" for note in table.notes]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
 def _rows_with_bold(table: Table, bold: str) -> list[list[str]]:
