@@ -21,9 +21,7 @@ import click
     help="Weight of the 1-norm of the lasso rows.",
 )
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print rows and machine facts as JSON instead of tables."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print rows and machine facts as JSON.")
 def bench(quick: bool, large: bool, no_peers: bool, l1: float, n_jobs: int | None, as_json: bool) -> None:
     """Time exact coding of many queries as multiples of one float64 product queries x atoms.
 
