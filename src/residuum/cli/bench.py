@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
-
-from residuum.cli.output import check_target
 
 
 @click.command()
@@ -23,12 +20,9 @@ from residuum.cli.output import check_target
     show_default=True,
     help="Weight of the 1-norm of the lasso rows.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Also write the rows and machine facts as JSON.")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(
-    quick: bool, large: bool, no_peers: bool, l1: float, out: Path | None, n_jobs: int | None, as_json: bool
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print rows and machine facts as JSON.")
+def bench(quick: bool, large: bool, no_peers: bool, l1: float, n_jobs: int | None, as_json: bool) -> None:
     """Time exact coding of many queries as multiples of one float64 product queries x atoms.
 
     Everything runs in this one process, so the ratios mean something on a busy machine too. Peers that are
@@ -36,24 +30,17 @@ def bench(
     """
     from residuum.experiments.benchmark import exact_benchmark
     from residuum.reports.table import print_table
-    from residuum.system.files import write_text
-    from residuum.system.json_text import to_json
     from residuum.system.machine import machine_facts
     from residuum.system.threads import limit_threads
 
-    target = None if out is None else check_target(out)
     with limit_threads(n_jobs):
         machine = machine_facts()
         rows = []
         for row in exact_benchmark(peers=not no_peers, large=large, l1=l1, n_queries=400 if quick else 2000):
             rows.append(row)
             click.echo(f"{row['data']}, {row['problem']}: {row['method']}", err=True)
-    result = {"machine": machine, "l1": l1, "rows": rows}
-    if target is not None:
-        write_text(target, to_json(result))
-        click.echo(f"Wrote {out}", err=True)
     if as_json:
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json.dumps({"machine": machine, "l1": l1, "rows": rows}, indent=2))
         return
     for place in dict.fromkeys((row["data"], row["problem"]) for row in rows):
         own = [row for row in rows if (row["data"], row["problem"]) == place]

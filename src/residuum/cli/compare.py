@@ -94,9 +94,9 @@ def compare(
         decisive = {
             "command": "compare",
             "data": samples.name,
-            "features": [samples.scale, samples.pca],
             **asdict(settings),
             "parameters": comparison.parameters(settings),
+            "features": [samples.scale, samples.pca],
             "machine": machine,
             "content": samples.fingerprint(),
         }
@@ -136,9 +136,11 @@ def _command_line(context: click.Context) -> str:
     words = ["residuum compare"]
     for name, parameter in _given(context).items():
         value = context.params[name]
+        if name in ("out", "as_json"):
+            continue
         if isinstance(value, bool):
             words.append((parameter.opts if value else parameter.secondary_opts)[0])
-        elif name != "out":
+        else:
             text = "x".join(map(str, value)) if name == "image_shape" else value
             flag = "" if name == "data" else f"{parameter.opts[0]} "
             items = text if isinstance(text, tuple) else (text,)

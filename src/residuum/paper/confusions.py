@@ -22,7 +22,7 @@ from residuum.features import read_image
 from residuum.paper.data import ImageSamples
 from residuum.paper.entries import Row
 from residuum.paper.photo_trials import PhotoTrials
-from residuum.paper.running import Plan, cell_name
+from residuum.paper.running import Plan, cell_name, trials_of
 from residuum.paper.trials import evenly_spread
 from residuum.reports.numbers import percent
 from residuum.reports.page import render
@@ -60,9 +60,7 @@ def write_confusions(
     if not cells:
         return None
     protocol, cell = next(iter(cells.items()))
-    trials = PhotoTrials(
-        plan.rows, seed=plan.seed, queries=plan.queries, data_home=data_home, cache_dir=cache_dir
-    )
+    trials = trials_of(plan, data_home=data_home, cache_dir=cache_dir)
     cases, pairs = _explained(trials, row, cell)
     values = cell["parameters"]
     chosen = f"T = {values['max_iter']}, rho = {values['rho']:.4g}, rule {values['rule']}"

@@ -11,7 +11,8 @@ method here can tell the difference, and each is faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from residuum.features.extraction import ImageFeatures, extract_images, fit_extr
 from residuum.features.networks import NETWORKS
 from residuum.paper.data import ImageSamples, data_home, load_images
 from residuum.paper.entries import Row
-from residuum.paper.trials import TrialData, evenly_spread
+from residuum.paper.trials import TrialData, Trials, evenly_spread
 from residuum.system.files import sha256
 from residuum.system.packages import opencv, torch
 
@@ -42,29 +43,14 @@ def listing(samples: ImageSamples) -> str:
     return sha256(repr(samples.train_parts).encode(), *images)[:16]
 
 
-class PhotoTrials:
-    """The data of some rows of a table of photographs; the parameters are those of `trials.ArrayTrials`.
-
-    `say` is called with lines such as ``cub200-bow_sift: 64 of 2889 images``.
-    """
+@dataclass
+class PhotoTrials(Trials):
+    """The data of rows of a table of photographs; `say` gets ``cub200-bow_sift: 64 of 2889 images``."""
 
     uses_all_cores = True  # the features take the time, and their extractors have threads of their own
 
-    def __init__(
-        self,
-        rows: tuple[Row, ...],
-        *,
-        seed: int = 0,
-        queries: int | None = None,
-        data_home: str | None = None,
-        cache_dir: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self.seed, self.queries = seed, queries
-        self._home, self._say = data_home, say
-        self._cache_dir = cache_dir / "images" if cache_dir is not None else None
-        self._loaded: dict[tuple[str, bool], ImageSamples] = {}
-        self._extracted: tuple[tuple[int | str, int], ImageFeatures] | None = None
+    _loaded: dict[tuple[str, bool], ImageSamples] = field(default_factory=dict)
+    _extracted: tuple[tuple[int | str, int], ImageFeatures] | None = None
 
     @staticmethod
     def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[str, bool]:
@@ -96,7 +82,7 @@ class PhotoTrials:
         """The data set of a row."""
         key = (row.dataset, row.subset)
         if key not in self._loaded:
-            self._loaded[key] = load_images(row.dataset, data_home=self._home, subset=row.subset)
+            self._loaded[key] = load_images(row.dataset, data_home=self.data_home, subset=row.subset)
         return self._loaded[key]
 
     def _asked(self, row: Row, trial: int) -> Split:
@@ -143,17 +129,17 @@ class PhotoTrials:
     def _extract(self, row: Row, trial: int) -> ImageFeatures:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
-        self._say(f"{row.name}: features")
+        self.say(f"{row.name}: features")
         network = NETWORKS.get(row.features)
-        options = {} if network is None else {"weights": network.find_weights(data_home(self._home))}
+        options = {} if network is None else {"weights": network.find_weights(data_home(self.data_home))}
         extractor = EXTRACTORS[row.features](**options, n_jobs=-1)
-        fit_extractor(extractor, train, cache_dir=self._cache_dir)
+        fit_extractor(extractor, train, cache_dir=self.cache_dir)
         found = extract_images(
             [*train, *(paths[i] for i in parts.test)],
             extractor,
-            cache_dir=self._cache_dir,
+            cache_dir=self.cache_dir,
             n_jobs=-1,
-            progress=lambda done, total: self._say(f"{row.name}: {done} of {total} images"),
+            progress=lambda done, total: self.say(f"{row.name}: {done} of {total} images"),
         )
         if not (found.usable < len(train)).any() or not (found.usable >= len(train)).any():
             raise DataError(f"{row.name}: no training image, or no test image, can be used.")

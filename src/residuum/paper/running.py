@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,39 +117,36 @@ def accuracy_job(
     """The cells of a plan. Rows and trials of arrays may be computed in processes of their own, of one thread
     each: the threads of one process would wait for each other most of the time.
     """
-    homes = (data_home, cache_dir)
+    make = partial(trials_of, plan, data_home=data_home, cache_dir=cache_dir)
 
     def keep_features(cells: list[Cell], say: Say) -> None:
-        trials = dict.fromkeys(cell.recipe["trial"] for cell in cells)
         # Not the object that is sent to the processes: it would take the data with it.
-        _TrialWork(plan, folder, *homes).load(say).keep_slow_features(trials)
+        trials = replace(make(), say=say)
+        trials.keep_slow_features(dict.fromkeys(cell.recipe["trial"] for cell in cells))
 
-    all_cores = TRIALS[plan.table.data].uses_all_cores
-    most = 1 if all_cores else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
-    return Job(plan.cells(), _TrialWork(plan, folder, *homes), most, keep_features)
+    most = 1 if make().uses_all_cores else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
+    return Job(plan.cells(), _TrialWork(plan, folder, make()), most, keep_features)
+
+
+def trials_of(plan: Plan, *, data_home: str | None, cache_dir: Path | None) -> Any:
+    """The data of the rows of a plan."""
+    kind = TRIALS[plan.table.data]
+    return kind(plan.rows, plan.seed, plan.queries, data_home=data_home, cache_dir=cache_dir)
 
 
 class _TrialWork:
-    """Computes cells of a plan; the data set is loaded once, when it is first needed."""
+    """Computes cells of a plan."""
 
-    def __init__(self, plan: Plan, folder: Path, data_home: str | None, cache_dir: Path | None) -> None:
-        self._plan, self._folder, self._homes = plan, folder, (data_home, cache_dir)
-        self._trials: Any = None
-
-    def load(self, say: Say) -> Any:
-        if self._trials is None:
-            plan, (home, cache_dir) = self._plan, self._homes
-            self._trials = TRIALS[plan.table.data](
-                plan.rows, seed=plan.seed, queries=plan.queries, data_home=home, cache_dir=cache_dir, say=say
-            )
-            self._machine = machine_facts()
-        return self._trials
+    def __init__(self, plan: Plan, folder: Path, trials: Any) -> None:
+        self._plan, self._folder, self._trials = plan, folder, trials
 
     def __call__(self, cells: list[Cell], say: Say) -> Iterator[dict[str, Any]]:
         plan, trial = self._plan, cells[0].recipe["trial"]
         row = next(row for row in plan.rows if row.name == cells[0].recipe["row"])
-        data = self.load(say).features(row, trial)
+        self._trials.say = say
+        data = self._trials.features(row, trial)
         self._write_trial(row, trial, data)
+        machine = machine_facts()
         answered: dict[str, MethodResult] = {}
         for method, protocol in ((cell.recipe["method"], cell.recipe["protocol"]) for cell in cells):
             parameters = grid(plan.table, protocol, method, len(data.train))
@@ -168,7 +166,7 @@ class _TrialWork:
                 "seconds": time.perf_counter() - started,
                 "cpu_seconds": time.process_time() - busy,
                 "shared": shared,
-                "machine": self._machine,
+                "machine": machine,
             }
 
     def _write_trial(self, row: Row, trial: int, data: TrialData) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from residuum.dictionary import unit_rows
 from residuum.experiments.compared_data import Split, random_split
 from residuum.features import EigenfacePCA, Scattering2D, cached_transform
-from residuum.paper.data import load_dataset
+from residuum.paper.data import Samples, load_dataset
 from residuum.paper.entries import Row
 
 Array = npt.NDArray[Any]
@@ -68,27 +69,32 @@ class TrialData:
     test_labels: Array
 
 
-class ArrayTrials:
-    """The data of some rows of a table of arrays, with at most so many queries in each trial.
+def say_nothing(text: str) -> None:
+    """What is done where nobody wants to know what is being computed."""
 
-    Slow features are kept in `cache_dir`; `say` is called with what is being computed, where that takes long.
-    """
+
+@dataclass
+class Trials:
+    """The data of some rows of a table, loaded when first asked for."""
+
+    rows: tuple[Row, ...]
+    seed: int = 0
+    queries: int | None = None  # at most so many in each trial
+    data_home: str | None = None
+    cache_dir: Path | None = None  # where slow features are kept
+    say: Callable[[str], None] = say_nothing  # called with what is being computed, where that takes long
+
+
+class ArrayTrials(Trials):
+    """The data of rows of a table of arrays."""
 
     uses_all_cores = False
 
-    def __init__(
-        self,
-        rows: tuple[Row, ...],
-        *,
-        seed: int = 0,
-        queries: int | None = None,
-        data_home: str | None = None,
-        cache_dir: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self.rows, self.seed, self.queries = rows, seed, queries
-        self._cache_dir, self._say = cache_dir, say
-        self.samples = load_dataset(rows[0].dataset, data_home=data_home, image_shape=rows[0].image_shape)
+    @cached_property
+    def samples(self) -> Samples:
+        """The data set, which is the same for all rows."""
+        first = self.rows[0]
+        return load_dataset(first.dataset, data_home=self.data_home, image_shape=first.image_shape)
 
     @staticmethod
     def find(row: Row, home: str | None, *, allow_subset: bool) -> tuple[None, bool]:
@@ -137,7 +143,7 @@ class ArrayTrials:
         """Put scattering coefficients on disk, so that the worker processes do not each compute their own."""
         row = self.rows[0]
         for trial in trials if row.features == "scattering" else ():
-            self._say(f"{row.dataset} trial {trial + 1}: {row.features}")
+            self.say(f"{row.dataset} trial {trial + 1}: {row.features}")
             self._before_pca(row, trial)
 
     def _before_pca(self, row: Row, trial: int) -> tuple[Array, Array]:
@@ -145,7 +151,7 @@ class ArrayTrials:
         parts = self.split(row, trial)
         largest = self.split(max(self.rows, key=lambda row: row.per_class or 0), trial).train
         train, test = (
-            FEATURES[row.features](self.samples.images[indices], self._cache_dir)
+            FEATURES[row.features](self.samples.images[indices], self.cache_dir)
             for indices in (largest, parts.test)
         )
         order = np.argsort(largest)
