@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -142,9 +143,7 @@ def decision_values(residuals: FloatArray) -> FloatArray:
 class Answering:
     """What follows from `answer`, for every classifier that has it."""
 
-    def answer(self, X: Any) -> Answers:
-        """Everything that is said about the queries."""
-        raise NotImplementedError
+    answer: Callable[..., Answers]
 
     def predict(self, X: Any) -> Any:
         """Label of the class with the smallest score; the first class in sorted order wins a tie.
