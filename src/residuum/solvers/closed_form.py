@@ -134,7 +134,7 @@ class ClasswiseForm(ABC):
     def _factor(self) -> FloatArray | None:
         """Cholesky factor of ``I + s P``."""
         shared = self.problem.shared
-        return factored(shared * (self.total + self.total.T) / 2, 1.0) if shared else None
+        return factored(self.total + self.total.T, 1.0, shared / 2) if shared else None
 
     def unexplained(self, queries: FloatArray) -> FloatArray:
         """``u = y - s Xc`` for every query."""
@@ -158,7 +158,7 @@ class MomentForm(ClasswiseForm):
             return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
 
     def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        inverse = inverted(factored(self.problem.classwise * moment, self.problem.l2))
+        inverse = inverted(factored(moment, self.problem.l2, self.problem.classwise))
         plain = not self.problem.shared and self.problem.classwise == 1  # NSC needs no S_k H_k
         return inverse, None if plain else moment @ inverse
 
@@ -269,8 +269,8 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     if not len(atoms):  # a class of zero vectors
         return atoms
     if len(atoms) <= atoms.shape[1]:
-        return solved(factored(weight * (atoms @ atoms.T), ridge), atoms)
-    return solved(factored(weight * (atoms.T @ atoms), ridge), atoms.T).T
+        return solved(factored(atoms @ atoms.T, ridge, weight), atoms)
+    return solved(factored(atoms.T @ atoms, ridge, weight), atoms.T).T
 
 
 class MomentParts:

@@ -66,7 +66,7 @@ class FeatureFactor:
 
     @cached_property
     def _factor(self) -> FloatArray:
-        return factored(self._shared * self._dictionary.normal, self._ridge)
+        return factored(self._dictionary.normal, self._ridge, self._shared)
 
     @cached_property
     def _inverse(self) -> FloatArray:
@@ -137,9 +137,9 @@ def quadratic_factor(
     return kind(dictionary, problem, ridge)
 
 
-def factored(matrix: FloatArray, ridge: float) -> FloatArray:
-    """Cholesky factor of ``matrix + ridge*I`` (symmetric), for `solved` and `inverted`."""
-    matrix = np.array(matrix, dtype=np.float64)
+def factored(matrix: FloatArray, ridge: float, weight: float = 1.0) -> FloatArray:
+    """Cholesky factor of ``weight*matrix + ridge*I`` (symmetric, float64), for `solved` and `inverted`."""
+    matrix = weight * matrix
     matrix[np.diag_indices_from(matrix)] += ridge
     # LAPACK factors the transpose, which is in its own order, without another copy; the matrix is symmetric.
     return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
