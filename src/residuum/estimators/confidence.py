@@ -17,6 +17,7 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.answers import Answering, Answers, Float64Array, reject_label
 from residuum.estimators.calibration import aligned, fit_temperature, held_out_folds, probabilities
 from residuum.estimators.classifiers import SoftNRC
+from residuum.estimators.enrolment import check_classes
 from residuum.estimators.explanation import Explanation
 
 
@@ -243,6 +244,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
         self
         """
         if not hasattr(self, "estimator_"):
+            check_classes(y, classes)
             return self.fit(X, y)
         self._classifier.partial_fit(X, y, classes)
         return self

@@ -52,12 +52,12 @@ class Enrolment:
         """
         if not hasattr(self, "dictionary_"):
             self.fit(X, y)  # type: ignore[attr-defined]
-            _check_classes(y, classes)
+            check_classes(y, classes)
             return self
         X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
         if y.dtype.kind not in "biu":  # a few whole numbers, all different, are labels as well
             check_labels(y)
-        _check_classes(y, classes)
+        check_classes(y, classes)
         labels = _joined_labels(self.classes_, y, type(self).__name__)
         unit, scale, _ = unit_rows(X)
         rows = np.flatnonzero(scale > 0)
@@ -161,7 +161,7 @@ def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray
     return np.unique(np.concatenate([known, new]))
 
 
-def _check_classes(y: Any, classes: Any) -> None:
+def check_classes(y: Any, classes: Any) -> None:
     if classes is None:
         return
     foreign = np.setdiff1d(np.asarray(y), np.asarray(classes))

@@ -32,6 +32,11 @@ from residuum.solvers.base import Solution, certified
 from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
 from residuum.system.threads import single_threaded_blas
 
+# Outside the span of the atoms v_k can be as large as 1/l2, and rounding grows with it. Below this l2 moments
+# are not used. The error of the energies v_k'S_k v_k is at most about eps ||S_k|| ||v_k||^2: where that bound
+# exceeds the second number, energies are computed from codes.
+LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
+
 
 class ClosedForm:
     """``c = (shared*G + classwise*B + l2*I)^{-1} X'y`` for problems with l1 = 0, neg_weight = 0, l2 > 0."""
@@ -54,8 +59,8 @@ class ClosedForm:
         """
         dictionary = self.dictionary
         per_query = dictionary.n_classes * dictionary.n_features * (8 // dictionary.dtype.itemsize)
-        cheaper = per_query <= 2 * dictionary.n_atoms
-        return cheaper and dictionary.n_atoms > dictionary.n_features and dictionary.spectrum is None
+        cheaper = per_query <= 2 * dictionary.n_atoms and dictionary.n_atoms > dictionary.n_features
+        return cheaper and dictionary.spectrum is None and self.problem.l2 >= LEAST_L2
 
     @property
     def entries_per_query(self) -> int:
@@ -97,19 +102,25 @@ class ClosedForm:
         all_solved = np.ones(len(queries), dtype=bool)
         if not self.uses_moments:
             return CodedParts(self.dictionary, queries, self._form.encode(queries)), all_solved
-        queries = queries.astype(np.float64, copy=False)
+        parts = self._moment_parts(queries.astype(np.float64, copy=False))
+        error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
+        if error > LARGEST_ERROR:
+            coded = cache(lambda: CodedParts(self.dictionary, queries, self._form.encode(queries)))
+            parts.energies = lambda: coded().energies()  # type: ignore[method-assign]
+        return parts, all_solved
+
+    def _moment_parts(self, queries: FloatArray) -> MomentParts:
         if isinstance(self._form, MomentForm):
-            return self._form.parts(queries), all_solved
+            return self._form.parts(queries)
         assert isinstance(self._form, FeatureFactor)
         vectors = self._form.features(queries)  # v, the same for all classes: (n_queries, n_features)
         moments = self.dictionary.moments.matrices
-        parts = MomentParts(
+        return MomentParts(
             queries,
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
         )
-        return parts, all_solved
 
 
 class ClasswiseForm(ABC):

@@ -1,0 +1,42 @@
+"""Answers of the closed forms as multiples of one float64 product queries x atoms: ``OMP_NUM_THREADS=1 python ...``.
+
+    python benchmarks/moments.py [--atoms 60000] [--features 256] [--classes 10] [--queries 1000]
+
+Processor time, the smallest of five runs each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from core import mixtures
+
+from residuum import CRC, CROC, NSC, ProCRC
+
+
+def smallest(function) -> float:
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (("atoms", 60_000), ("features", 256), ("classes", 10), ("queries", 1000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    args = parser.parse_args()
+    X, y = mixtures(args.atoms, args.features, args.classes, seed=1)
+    Q, _ = mixtures(args.queries, args.features, args.classes, seed=2)
+    product = smallest(lambda: Q @ X.T)
+    print(f"float64 GEMM {args.queries} x {args.features} x {args.atoms}: {1e3 * product:.0f} ms = 1")
+    for model in (NSC(), CRC(), CROC(), ProCRC()):
+        model.fit(X, y)
+        print(f"{type(model).__name__:8}{smallest(lambda model=model: model.predict(Q)) / product:8.3f}")
+
+
+if __name__ == "__main__":
+    main()
