@@ -1,6 +1,6 @@
 """Answers of the closed forms as multiples of one float64 product queries x atoms.
 
-    OMP_NUM_THREADS=1 python benchmarks/moments.py [--atoms 60000] [--features 256] [--classes 10] [--queries Q]
+    OMP_NUM_THREADS=1 python benchmarks/moments.py [--atoms 60000] [--features 256] [--classes 10]
 
 Processor time, the smallest of five runs each.
 """
