@@ -107,8 +107,7 @@ class ClosedForm:
         parts = self._moment_parts(queries.astype(np.float64, copy=False))
         error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
         if error > LARGEST_ERROR:
-            coded = cache(lambda: CodedParts(self.dictionary, queries, self._form.encode(queries)))
-            parts.energies = lambda: coded().energies()  # type: ignore[method-assign]
+            parts.coded = lambda: CodedParts(self.dictionary, queries, self._form.encode(queries))
         return parts, all_solved
 
     def _moment_parts(self, queries: FloatArray) -> MomentParts:
@@ -313,6 +312,7 @@ class MomentParts:
     ) -> None:
         self.queries = queries
         self.vectors, self.contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
+        self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -330,6 +330,8 @@ class MomentParts:
 
     def energies(self) -> FloatArray:
         """``||c_k||^2 = v_k'X_k c_k``."""
+        if self.coded is not None:
+            return self.coded().energies()
         return np.maximum(_products(self.vectors(), self.contributions()), 0)
 
     def _distances(self, targets: FloatArray) -> FloatArray:
