@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from residuum.errors import DataError, NotConvergedError, UsageError
-from residuum.system.files import write_text
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
@@ -70,6 +69,8 @@ def check_target(path: Path, *inputs: Path | None, option: str = "--out") -> Pat
 
 def write_output(path: Path, text: str, *, option: str = "--out") -> None:
     """Write the whole file or nothing; an error names the option that chose the place."""
+    from residuum.system.files import write_text
+
     try:
         write_text(path, text)
     except OSError as error:

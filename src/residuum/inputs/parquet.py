@@ -11,7 +11,7 @@ from residuum.errors import DataFormatError
 from residuum.inputs.assembling import table_data
 from residuum.inputs.columns import ColumnOptions, Columns
 from residuum.inputs.own_data import OwnData, TextFormat
-from residuum.system.npy import naming_damage
+from residuum.system.files import naming_damage
 from residuum.system.packages import package
 
 _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."

@@ -26,9 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 import residuum
 from residuum.errors import DataNotFoundError, ModelFileError, UsageError
 from residuum.models.parts import chosen, classifier_from, classifier_node, selection_of, step_from, step_node
-from residuum.system.files import sha256, written_whole
+from residuum.system.files import sha256, view_npy, written_whole
 from residuum.system.json_text import plain
-from residuum.system.npy import view_npy
 
 FORMAT_VERSION = 1
 MODEL = "model.json"
