@@ -21,9 +21,8 @@ from typing import TextIO
 import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.assembling import table_data
-from residuum.inputs.columns import ROLE_NAMES, ColumnOptions, Columns, Roles, quoted
-from residuum.inputs.own_data import OwnData, TextFormat
+from residuum.inputs.columns import ROLE_NAMES, ColumnOptions, Columns, Roles, TextFormat, table_data
+from residuum.inputs.own_data import OwnData, quoted
 
 # Of equally good guesses the first wins: the mark that is rarer within texts and numbers.
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
