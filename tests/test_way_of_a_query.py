@@ -55,7 +55,7 @@ class Way:
             self.arrived = place == ("residuum.estimators.answers", "winners")
 
 
-@pytest.mark.parametrize("method", [NRC, CRC])
+@pytest.mark.parametrize("method", [NRC, CRC, SoftNRC])
 def test_a_reader_meets_few_modules_between_predict_and_the_argmin(tables, tmp_path, method):
     model, out = tmp_path / "wine.residuum", tmp_path / "answers.csv"
     run("fit", tables / "train.csv", "--method", method.__name__, "--out", model)
