@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import subprocess
@@ -39,7 +38,7 @@ def cases(scope: Scope) -> Iterator[Case]:
     """Every command that writes or prints."""
     for name in COMMANDS:
         if COMMANDS[name].writes:
-            for limit in (0, 1000) if scope.quick else (0, 1, 1000, 20_000):
+            for limit in (1000,) if scope.quick else (0, 1, 1000, 20_000):
                 yield Case(f"{name}, files of {limit} bytes at most", partial(small_files, name, limit))
             yield Case(f"{name}, a disk of 64 kB", partial(small_disk, name))
     for name, words in PRINTING.items():
@@ -63,7 +62,7 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *named: str) -
     """A documented exit code and one error that names what could not be written."""
     assert done.returncode in CODES, f"exit code {done.returncode}: {done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
-    assert "unexpected" not in done.stderr, done.stderr
+    assert "Error: unexpected" not in done.stderr, done.stderr
     error = done.stderr.strip().splitlines()[-1]
     assert error.startswith("Error: "), error
     assert any(name in error for name in named), f"none of {named} is named: {error}"
@@ -90,11 +89,11 @@ def small_files(name: str, limit: int) -> None:
 
 
 @contextmanager
-def tiny_disk() -> Iterator[Path]:
-    """A file system of 64 kB in memory."""
+def tiny_disk(size: str = "64k") -> Iterator[Path]:
+    """A small file system in memory."""
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
         )
         if made.returncode:
             raise Skipped("needs the right to mount a file system")
@@ -154,20 +153,15 @@ def no_cache(name: str) -> None:
 
 
 def read_only_installation() -> None:
-    """An installation, a home and a cache that this user cannot write: slower, but the same answers."""
-    if os.geteuid() != 0:
-        raise Skipped("needs the right to become another user")
-    with work_folder() as folder:
-        source = Path(shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__")))
-        out = folder / "out"
-        out.mkdir(mode=0o777)
-        for path in (folder, folder.parent, inputs(), inputs().parent):
-            path.chmod(0o755)
-        out.chmod(0o777)
-        settings = environment(PYTHONPATH=str(source), HOME="/nonexistent", XDG_CACHE_HOME="/nonexistent")
-        done = run(COMMANDS["predict"].line(), out, env=settings, user=65534, group=65534)
+    """An installation, a home and a cache that cannot be written: slower, but the same answers."""
+    with tiny_disk("32m") as installed, work_folder() as folder:
+        left_out = shutil.ignore_patterns("__pycache__")
+        source = shutil.copytree(ROOT / "src", installed / "src", ignore=left_out)
+        subprocess.run(["mount", "-o", "remount,ro", str(installed)], check=True)
+        settings = environment(PYTHONPATH=str(source), HOME="/dev/null", XDG_CACHE_HOME="/dev/null/cache")
+        done = run(COMMANDS["predict"].line(), folder, env=settings)
         assert done.returncode == 0, done.stderr
-        assert_whole(COMMANDS["predict"], out)
+        assert_whole(COMMANDS["predict"], folder)
 
 
 def deleted_folder(name: str) -> None:
@@ -183,7 +177,7 @@ def deleted_folder(name: str) -> None:
         else:
             assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr, done.stderr
-        assert "unexpected" not in done.stderr, done.stderr
+        assert "Error: unexpected" not in done.stderr, done.stderr
 
 
 def eight_extractions() -> None:

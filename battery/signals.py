@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -47,12 +47,15 @@ LONGEST = 15.0
 def cases(scope: Scope) -> Iterator[Case]:
     """Every command and the library itself, each signal at several moments."""
     for name in COMMANDS:
-        yield Case(f"{name}, undisturbed", partial(undisturbed, name))
+        if not scope.quick:
+            yield Case(f"{name}, undisturbed", partial(undisturbed, name))
         for number in SIGNALS:
             for moment in range(scope.count(1, 10)):
                 seed = 1000 * scope.seed + moment
+                longest = partial(duration, name) if not scope.quick else lambda: 4.0
                 yield Case(
-                    f"{name}, {number.name}, moment {seed}", partial(interrupted, name, number, seed)
+                    f"{name}, {number.name}, moment {seed}",
+                    partial(interrupted, name, number, seed, longest),
                 )
     for number in SIGNALS:
         for moment in range(scope.count(1, 10)):
@@ -83,10 +86,10 @@ def duration(name: str) -> float:
         return time.perf_counter() - begun
 
 
-def interrupted(name: str, number: signal.Signals, seed: int) -> None:
+def interrupted(name: str, number: signal.Signals, seed: int, longest: Callable[[], float]) -> None:
     """One signal at one moment."""
     command = COMMANDS[name]
-    moment = np.random.default_rng([seed, int(number)]).uniform(0, min(duration(name), LONGEST))
+    moment = np.random.default_rng([seed, int(number)]).uniform(0, min(longest(), LONGEST))
     with work_folder() as folder, started(command.line(), folder) as process:
         check_end(process, number, moment, command, folder)
 
