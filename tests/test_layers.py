@@ -16,7 +16,7 @@ DOORS = {
     "system": {"errors"},
     "dictionary": set(),
     "problem": {"dictionary"},
-    "rules": {"dictionary"},
+    "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
     "least_squares": {"solvers"},
     "estimators": IDEA | {"solvers", "system"},
