@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from residuum.cli.options import DELIMITERS
-from residuum.errors import DataError, DataFormatError, NotConvergedError, UsageError
+from residuum.errors import DataError, DataFormatError, NotConvergedError, UsageError, WriteError
 from residuum.system.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -200,6 +200,8 @@ def write_output(path: Path, text: str, *, option: str = "--out") -> None:
 
     try:
         write_text(path, text)
+    except WriteError:
+        raise
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."

@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import residuum
-from residuum.errors import DataNotFoundError, ModelFileError, UsageError
+from residuum.errors import DataNotFoundError, ModelFileError, UsageError, WriteError
 from residuum.models.parts import chosen, classifier_from, classifier_node, selection_of, step_from, step_node
 from residuum.system.files import sha256, view_npy, written_whole
 from residuum.system.json_text import plain
@@ -224,6 +224,8 @@ def _write_members(path: Path, members: Mapping[str, Content]) -> None:
             seal = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
             file.seek(-len(_BLANK), os.SEEK_END)
             file.write(seal.encode())
+    except WriteError:
+        raise
     except OSError as error:
         raise UsageError(f"{path}: the model cannot be written: {error.strerror or error}.") from error
 

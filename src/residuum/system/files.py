@@ -5,6 +5,7 @@ Of arrays, no pickle is opened, and no declared size is taken on trust.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import math
@@ -20,11 +21,13 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataFormatError, ResiduumError
+from residuum.errors import DataFormatError, ResiduumError, WriteError
 from residuum.system.machine import free_memory
 
 Array = npt.NDArray[Any]
 
+# What a disk says that has no room left, at all or for this user, or that is broken.
+_DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MAX_HEADER = 10_000  # bytes; NumPy's own limit for headers of untrusted files
 
 
@@ -33,7 +36,8 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file that takes the place of `path` when the block ends without an error.
 
     A reader, an interruption or a full disk finds the old file or the new one, never a part: the bytes go to
-    a temporary file in the same folder, which is flushed to the disk and then renamed.
+    a temporary file in the same folder, which is flushed to the disk and then renamed. A full disk is a
+    WriteError that names `path`.
     """
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.part")
     try:
@@ -42,8 +46,10 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _DISK_FAILURES:
+            raise WriteError(error.errno, error.strerror, str(path)) from error
         raise
 
 
