@@ -23,8 +23,7 @@ from residuum.estimators.base import (
 )
 from residuum.problem import CodingProblem
 from residuum.rules import ClassParts, quotient
-from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
-from residuum.solvers.base import Solver, class_parts
+from residuum.solvers import ADMM, ActiveSet, ClosedForm, Solver, soft_solver
 
 _ITERATIVE = {"rule": [RULE], "tol": [POSITIVE], "n_jobs": N_JOBS}
 
@@ -176,7 +175,7 @@ class CROC(RepresentationClassifier):
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
     def _class_scores(self, parts: ClassParts) -> FloatArray:
-        alone, _ = class_parts(self.subspace_solver_, parts.queries)
+        alone, _ = self.subspace_solver_.class_parts(parts.queries)
         mixture = (1 - self.weight) * alone.residuals() ** 2 + self.weight * parts.residuals() ** 2
         return quotient(mixture, parts.energies())
 

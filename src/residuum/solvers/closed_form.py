@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Change, Dictionary, FloatArray
-from residuum.problem import CodingProblem
+from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts
-from residuum.solvers.base import Solution, certified
 from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
 from residuum.system.threads import single_threaded_blas
 
@@ -97,7 +96,9 @@ class ClosedForm:
         """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""
         once, always = np.ones(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         codes = self._form.encode(queries)
-        return certified(self, queries, codes, n_iter=once, converged=always, certify=certify)
+        return self.problem.certified(
+            self.dictionary, queries, codes, n_iter=once, converged=always, certify=certify
+        )
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.problem import CodingProblem
+from residuum.problem import CodingProblem, Solution
 from residuum.solvers.active_set import ActiveSet
-from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.system.threads import run_chunks, thread_count
 
