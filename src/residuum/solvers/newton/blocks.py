@@ -94,6 +94,12 @@ class Prepared:
         return float((self.eigenvalues * self.metric).max(initial=0.0))
 
     @property
+    def rounding(self) -> float:
+        """Of the products of an atom with a residual of unit norm in float64, at most."""
+        n_atoms, n_features = self.atoms.shape
+        return float(np.finfo(np.float64).eps * (n_features + np.sqrt(n_atoms)))
+
+    @property
     def condition(self) -> float:
         """Of a Newton equation in the metric M, at most."""
         return self.top / self.alpha
@@ -377,7 +383,7 @@ def _certified(prepared: Prepared, still: _Open, chosen: npt.NDArray[np.bool_]) 
     inner = _correlations(prepared, residuals)
     codes = still.prices[chosen]
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, gap, violation)
+    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, prepared.rounding, gap, violation)
     return codes, gap, violation
 
 
@@ -391,5 +397,5 @@ def certify_codes(prepared: Prepared, queries: Array, codes: Array) -> tuple[Arr
     for part, some in _chunks(prepared.atoms, np.float64):
         inner[:, part] = whole @ some.T
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    certify(codes, inner, prepared.l2, prepared.w, gap, violation)
+    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, gap, violation)
     return gap, violation
