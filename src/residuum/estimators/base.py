@@ -22,8 +22,8 @@ from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
 from residuum.solvers import Solver
 from residuum.system.threads import run_chunks, thread_count
 
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+# Weights and tolerances; products of a few of them stay within the floating point numbers.
+POSITIVE = Interval(Real, 1e-30, 1e30, closed="both")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS = [AT_LEAST_ONE, Interval(Integral, None, -1, closed="right"), None]
 RULE = StrOptions(set(RULES))

@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.base import (
     AT_LEAST_ONE,
     N_JOBS,
-    NON_NEGATIVE,
     POSITIVE,
     RULE,
     RepresentationClassifier,
@@ -207,7 +205,7 @@ class ProCRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
-        "gamma": [NON_NEGATIVE],
+        "gamma": [Options(Real, {0}), POSITIVE],
         "l2": [POSITIVE],
         "per_class": ["boolean"],
         "rule": [RULE],
@@ -329,7 +327,7 @@ class SoftNRC(RepresentationClassifier):
 
     _parameter_constraints = {
         "l2": [POSITIVE],
-        "neg_weight": [NON_NEGATIVE, Interval(Real, 0, np.inf, closed="both")],
+        "neg_weight": [Options(Real, {0, math.inf}), POSITIVE],
         **_ITERATIVE,
     }
 

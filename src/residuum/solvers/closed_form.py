@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -93,12 +94,16 @@ class ClosedForm:
             self._form = form.after(change)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
-        """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""
+        """Code every query; `certify=False` leaves violation and gap as NaN and saves two products.
+
+        A certified query has converged where rounding left its gap below the root of the precision.
+        """
         once, always = np.ones(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         codes = self._form.encode(queries)
-        return self.problem.certified(
+        solution = self.problem.certified(
             self.dictionary, queries, codes, n_iter=once, converged=always, certify=certify
         )
+        return replace(solution, converged=~(solution.gap > np.finfo(self.dictionary.dtype).eps ** 0.5))
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""
