@@ -1,7 +1,7 @@
 """The battery: what must never happen, tried many times. ``python -m battery --help`` says how to run it.
 
-A group is one module with a function ``cases(scope)`` that yields `Case`s. A case passes unless it raises. Where
-the tests prove a group already, the battery runs those tests (`through_pytest`) and counts their results.
+A group is one module with a function ``cases(scope)`` that yields `Case`s. A case passes unless it raises.
+Where the tests prove a group already, the battery runs those tests (`through_pytest`) and counts the results.
 """
 
 from __future__ import annotations
@@ -63,3 +63,15 @@ class Case:
 
 class Skipped(Exception):
     """A case that cannot run here; the message says what it needs."""
+
+
+def refusal(call: Callable[[], object], *kinds: type[Exception]) -> str:
+    """The message of the error of one of these kinds that a call must raise."""
+    try:
+        call()
+    except kinds as error:
+        message = str(error)
+    else:
+        raise AssertionError("it was taken")
+    assert message, "the error says nothing"
+    return message

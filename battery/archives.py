@@ -1,4 +1,4 @@
-"""Hostile archives: nothing outside the target, nothing left behind, every cap enforced; the tests prove it."""
+"""Hostile archives: nothing outside the target, nothing left behind, every cap enforced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from battery import Case, Scope
+from battery import Case, Scope, refusal
 from battery.through_pytest import results_of
 from residuum.errors import ArchiveError
 from residuum.system.archives import safe_extract
@@ -29,10 +29,6 @@ def million_members() -> None:
             for i in range(1_000_000):
                 stream.write(tarfile.TarInfo(f"m{i}").tobuf())
             stream.write(bytes(1024))
-        try:
-            safe_extract(folder / "many.tar.gz", folder / "target")
-        except ArchiveError as error:
-            assert "members" in str(error) or "expands" in str(error), error
-        else:
-            raise AssertionError("it was extracted")
+        said = refusal(lambda: safe_extract(folder / "many.tar.gz", folder / "target"), ArchiveError)
+        assert "members" in said or "expands" in said, said
         assert [path.name for path in folder.iterdir()] == ["many.tar.gz"]

@@ -19,7 +19,7 @@ QUERIES = 500
 
 
 def cases(scope: Scope) -> Iterator[Case]:
-    """200 splits of 500 queries for every classifier, in float64 and float32, with every choice of threads."""
+    """200 splits of 500 queries for every classifier, in float64 and float32, with all threads."""
     for name in CLASSIFIERS:
         for dtype in (np.float64, np.float32):
             for split in range(scope.count(8, 200)):

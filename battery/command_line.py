@@ -34,7 +34,9 @@ def cases(scope: Scope) -> Iterator[Case]:
             yield Case(f"{name}, {text[:20]!r}", partial(refused, [*path, *[text] * needed(command)]))
         for option in command.params:
             if isinstance(option, click.Option) and not option.is_flag:
-                yield Case(f"{name}, {option.opts[0]} without a value", partial(usage, [*path, option.opts[0]]))
+                yield Case(
+                    f"{name}, {option.opts[0]} without a value", partial(usage, [*path, option.opts[0]])
+                )
                 for value in NUMBERS:
                     if isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
                         words = [*path, *["x"] * needed(command), option.opts[0], value]
@@ -167,7 +169,9 @@ def closed_pipe(name: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with work_folder() as folder:
-        done = run(COMMANDS[name].line(), folder, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+        done = run(
+            COMMANDS[name].line(), folder, capture_output=False, stdout=writing, stderr=subprocess.PIPE
+        )
         os.close(writing)
         assert done.returncode in (0, 1), f"exit code {done.returncode}: {done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr

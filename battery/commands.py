@@ -1,4 +1,4 @@
-"""The command in real processes: its inputs, every sub-command with what it writes, and what remains of it."""
+"""The command in real processes: its inputs, every sub-command, what it writes and what remains of it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ def _write_faces(folder: Path) -> None:
 
 def environment(**more: str) -> dict[str, str]:
     """The variables of a process of the command, without those that change what it prints."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "RESIDUUM_DATA", "PYTHONUNBUFFERED")}
+    kept = {
+        k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "RESIDUUM_DATA", "PYTHONUNBUFFERED")
+    }
     cache_folder = Path(_folder.name) / "cache"
     return {
         **kept, "PYTHONPATH": f"{ROOT / 'src'}", "XDG_CACHE_HOME": str(cache_folder),

@@ -24,7 +24,7 @@ PRINTING = {
     "explain": "explain {inputs}/model.residuum {inputs}/digits.csv --row 3",
     "evaluate": "evaluate {inputs}/model.residuum {inputs}/digits.csv",
     "compare": "compare {inputs}/digits.csv --methods crc --trials 1 --train-per-class 5 --out run",
-    "compare, JSON": "compare {inputs}/digits.csv --methods crc --trials 1 --train-per-class 5 --out run --json",
+    "compare, JSON": "compare {inputs}/digits.csv --methods crc --trials 1 --out run --json",
     "fit": "fit {inputs}/digits.csv --method crc --out model.residuum",
     "results": "results {inputs}/run",
     "data status": "data status",
@@ -55,7 +55,9 @@ def cases(scope: Scope) -> Iterator[Case]:
     yield Case("features, eight processes and one cache", eight_extractions)
     names = "eight_processes or full_disk or cannot_be_made"
     yield from results_of("tests/test_download.py", "-n0", "-k", names)
-    yield from results_of("tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged")
+    yield from results_of(
+        "tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged"
+    )
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path, *named: str) -> None:
@@ -170,7 +172,7 @@ def deleted_folder(name: str) -> None:
     with work_folder() as folder:
         gone = folder / "gone"
         gone.mkdir()
-        script = f"cd {gone} && rmdir {gone} && exec \"$@\""
+        script = f'cd {gone} && rmdir {gone} && exec "$@"'
         done = run(["sh", "-c", script, "sh", *command.line()], folder)
         if command.writes:
             assert done.returncode in CODES, f"exit code {done.returncode}: {done.stderr}"

@@ -1,17 +1,19 @@
 """Atheris on every parser of files: nothing but our own errors, and no more than 1 GB of memory.
 
-A fuzzer runs in a process of its own: ``python -m battery.fuzzing PARSER SECONDS SEED CORPUS``. Bytes that
+A fuzzer runs in a process of its own: ``python -m battery.fuzzing PARSER SECONDS SEED CORPUS FOUND``. Bytes that
 break a parser are left in ``tests/corpus/PARSER``, where an ordinary test tries them ever after.
 """
 
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,22 +28,29 @@ MEGABYTES = 1024  # beyond what the libraries take
 def cases(scope: Scope) -> Iterator[Case]:
     """What was found before, and then every parser, two at a time."""
     yield from results_of("tests/test_corpus.py", "-n0")
-    seconds = scope.count(4, 600)
+    seconds, names = scope.count(4, 600), list(PARSERS)
+    running: dict[str, Future[None]] = {}
     with ThreadPoolExecutor(2) as pool:
-        running = {name: pool.submit(fuzz, name, seconds, scope.seed) for name in PARSERS}
-        for name, future in running.items():
-            yield Case(f"{name}, {seconds} s", future.result)
+
+        def run(i: int) -> None:
+            for name in names[i : i + 2]:
+                if name not in running:
+                    running[name] = pool.submit(fuzz, name, seconds, scope.seed)
+            running[names[i]].result()
+
+        for i, name in enumerate(names):
+            yield Case(f"{name}, {seconds} s", partial(run, i))
 
 
 def fuzz(name: str, seconds: int, seed: int) -> None:
     """Start a fuzzer; what it finds is kept in the corpus of the tests."""
     if find_spec("atheris") is None:
         raise Skipped("needs atheris")
-    with tempfile.TemporaryDirectory() as corpus:
+    with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as found:
         for i, content in enumerate(examples(name)):
             (Path(corpus) / f"example-{i}").write_bytes(content)
         done = subprocess.run(
-            [sys.executable, "-m", "battery.fuzzing", name, str(seconds), str(seed + 1), corpus],
+            [sys.executable, "-m", "battery.fuzzing", name, str(seconds), str(seed + 1), corpus, found],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -50,11 +59,16 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
             timeout=seconds + 600,
             check=False,
         )
-    assert done.returncode == 0, f"the fuzzer ended with code {done.returncode}: ...{done.stdout[-1400:]}"
+        for path in Path(found).iterdir():
+            kept = TESTS / "corpus" / name
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, kept)
+    _, _, reason = done.stdout.partition("Uncaught Python exception")
+    assert done.returncode == 0, f"code {done.returncode}: {(reason or done.stdout)[:1400]}"
     assert "Done " in done.stdout, done.stdout[-800:]
 
 
-def main(name: str, seconds: str, seed: str, corpus: str) -> None:
+def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
     """The fuzzer itself, which ends with an error at the first bytes that break the parser."""
     import atheris
 
@@ -62,19 +76,13 @@ def main(name: str, seconds: str, seed: str, corpus: str) -> None:
         for content in examples(name):
             parse(name, content, Path(warm))  # imports whatever the parser needs
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    found = TESTS / "corpus" / name
-    found.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         options = [
             "fuzz", corpus, f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=60", "-max_len=65536",
             f"-rss_limit_mb={used + MEGABYTES}", f"-artifact_prefix={found}/", "-print_final_stats=1",
         ]  # fmt: skip
         atheris.Setup(options, lambda content: parse(name, content, Path(folder)))
-        try:
-            atheris.Fuzz()
-        finally:
-            if not any(found.iterdir()):
-                found.rmdir()
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

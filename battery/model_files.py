@@ -43,6 +43,7 @@ HOSTILE: dict[str, Any] = {
 }
 MEGABYTES = 1024
 
+
 def cases(scope: Scope) -> Iterator[Case]:
     """The tests of model files, and every place of a description with every hostile value."""
     yield from results_of("tests/test_storage.py")
@@ -82,13 +83,20 @@ def replaced(place: tuple[Any, ...], value: Any) -> None:
         path.write_bytes(sealed({**golden_members(), "model.json": json.dumps(described).encode()}))
         try:
             model = load_model(path)
-        except ModelFileError as error:
-            assert "model.residuum" in str(error), "the error does not name the file"
+        except ModelFileError as refused:
+            if "model.residuum" not in str(refused):
+                raise AssertionError("the error does not name the file") from refused
             return
-    check_usable(model, expected["queries"], place, value)
+    parameter = "parameters" in place
+    assert parameter or place[-1] in ("name", "residuum"), f"{value!r} was taken"
+    try:
+        check_usable(model, expected["queries"])
+    except ValueError:
+        if not parameter or place[1] != 2:  # a solver may refuse a number
+            raise
 
 
-def check_usable(model: Any, queries: Any, place: tuple[Any, ...], value: Any) -> None:
+def check_usable(model: Any, queries: Any) -> None:
     """A model that opens answers with its own labels, learns one more sample, and is shown as text."""
     found = model.predict(queries)
     assert len(found) == len(queries)
@@ -98,8 +106,6 @@ def check_usable(model: Any, queries: Any, place: tuple[Any, ...], value: Any) -
     assert np.isfinite(classifier.residuals(features)).all(), "a residual is not finite"
     classifier.partial_fit(features[:1], classifier.classes_[:1])
     assert repr(model)
-    parameters = ("parameters" in place) or place[-1] in ("name", "residuum", "type") or "about" in place
-    assert parameters, f"{value!r} was taken"
 
 
 BOMBS = {

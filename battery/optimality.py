@@ -1,4 +1,4 @@
-"""The conditions of optimality of every problem, literally, in long double and from the samples themselves."""
+"""The conditions of optimality of every problem, literally, in long double and from the atoms."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def half_gradient(problem: Literal, blocks: list[Any], y: Any, code: Any) -> Any
             slope = block.T @ (parts[k] - y)
         else:
             slope = block.T @ (whole - y)
-            slope += problem.gamma * sum(
-                block.T @ (whole - part) for j, part in enumerate(parts) if j != k
-            )
+            slope += problem.gamma * sum(block.T @ (whole - part) for j, part in enumerate(parts) if j != k)
         slopes.append(slope)
     slope = np.concatenate(slopes) + problem.l2 * code
     return slope if np.isinf(problem.w) else slope + problem.w * np.minimum(code, 0)

@@ -198,7 +198,9 @@ def is_unique(problem: Literal, blocks: Any, target: Any, code: Any) -> bool:
     X = np.hstack(blocks).astype(float)
     slope = half_gradient(problem, blocks, target, code.astype(np.longdouble)).astype(float)
     limit = problem.l1 / 2
-    open_to_use = (code != 0) | (slope < 1e-6 - limit if math.isinf(problem.w) else np.abs(slope) > limit - 1e-6)
+    open_to_use = (code != 0) | (
+        slope < 1e-6 - limit if math.isinf(problem.w) else np.abs(slope) > limit - 1e-6
+    )
     chosen = X[:, open_to_use]
     if chosen.shape[1] == 0:
         return True

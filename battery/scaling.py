@@ -24,7 +24,9 @@ def cases(scope: Scope) -> Iterator[Case]:
         for scale in NARROW:
             yield Case(f"{name}, float32 x {scale:.0e}", partial(one_scale, name, scale, np.float32))
         for seed in range(scope.seed, scope.seed + scope.count(5, 50)):
-            yield Case(f"{name}, every row its own, float64, seed {seed}", partial(own_scales, name, seed, 150))
+            yield Case(
+                f"{name}, every row its own, float64, seed {seed}", partial(own_scales, name, seed, 150)
+            )
             yield Case(
                 f"{name}, every row its own, float32, seed {seed}",
                 partial(own_scales, name, seed, 17, np.float32),

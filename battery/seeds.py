@@ -39,7 +39,9 @@ def check(name: str, shift: int) -> int:
     lonely = re.compile("cannot cross-validate: class .* has 1 sample")
     failed = [r for r in results if r["status"] == "failed" and not lonely.search(str(r["exception"]))]
     if failed:
-        unfair = {r["check_name"] for r in results_of(KNeighborsClassifier(), shift) if r["status"] == "failed"}
+        unfair = {
+            r["check_name"] for r in results_of(KNeighborsClassifier(), shift) if r["status"] == "failed"
+        }
         failed = [(r["check_name"], r["exception"]) for r in failed if r["check_name"] not in unfair]
     assert not failed, failed
     return len(results)

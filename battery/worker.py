@@ -1,4 +1,4 @@
-"""One group in a process of its own: a line of JSON for every case that begins and for every case that ends."""
+"""One group in a process of its own: a line of JSON for every case that begins or ends."""
 
 from __future__ import annotations
 

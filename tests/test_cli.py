@@ -252,7 +252,10 @@ def test_a_full_disk_behind_a_file_names_the_file(shell, command):
     (shell.cwd / "a.csv").write_text("a,b,label\n" + "1,2,x\n2,1,y\n" * 100)
     assert shell("fit", "a.csv", "--method", "crc", "--out", "m").returncode == 0
     args, name = {
-        "compare": (("compare", "a.csv", "--methods", "crc", "--trials", "1", "--out", "run"), "run/settings.json"),
+        "compare": (
+            ("compare", "a.csv", "--methods", "crc", "--trials", "1", "--out", "run"),
+            "run/settings.json",
+        ),
         "fit": (("fit", "a.csv", "--method", "crc", "--out", "n"), "n"),
         "predict": (("predict", "m", "a.csv", "--out", "answers.csv"), "answers.csv"),
     }[command]

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-CALL = (
-    "import numpy as np; from residuum.solvers.active_set.kernels import dot; print(dot(np.ones(3), np.ones(3)))"
-)
+CALL = """
+import numpy as np
+from residuum.solvers.active_set.kernels import dot
+print(dot(np.ones(3), np.ones(3)))
+"""
 
 
 def call(**environment):

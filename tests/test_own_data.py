@@ -276,7 +276,9 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     assert (tmp_path / "data.npz").stat().st_size < 100_000
     tracemalloc.start()
     try:
-        with pytest.raises(DataFormatError, match=r"array 'X': \d+ bytes expand to 70400128, more than 200 times"):
+        with pytest.raises(
+            DataFormatError, match=r"array 'X': \d+ bytes expand to 70400128, more than 200 times"
+        ):
             read_data(tmp_path / "data.npz")
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:

@@ -58,8 +58,8 @@ class WriteError(ResiduumError, OSError):
 
     def __str__(self) -> str:
         return (
-            f"{self.filename} cannot be written: {self.strerror}. What was there before is as it was: free some "
-            "space, or choose another place."
+            f"{self.filename} cannot be written: {self.strerror}. What was there before is as it was. Free "
+            "some space, or choose another place."
         )
 
 

@@ -39,8 +39,8 @@ class Notice(event.Listener):
         sys.stderr.write(
             "residuum: compiling a solver, which takes up to 20 s; the result is kept for later runs.\n"
             if KEPT
-            else "residuum: compiling a solver, which takes up to 20 s in every process, because no folder can "
-            "be written where the result could be kept. Set NUMBA_CACHE_DIR to one that can.\n"
+            else "residuum: compiling a solver, which takes up to 20 s in every process, because no folder "
+            "can be written where the result could be kept. Set NUMBA_CACHE_DIR to one that can.\n"
         )
 
     def on_end(self, event: Any) -> None:

@@ -137,9 +137,9 @@ def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, 
             )
         if info.file_size > max(_FREE_BYTES, _MAX_RATIO * info.compress_size):
             raise DataFormatError(
-                f"{where}: {info.compress_size} bytes expand to {info.file_size}, more than {_MAX_RATIO} times, "
-                "which is taken for an attack. If the array is what it should be, save it with numpy.savez, which "
-                "does not compress."
+                f"{where}: {info.compress_size} bytes expand to {info.file_size}, more than {_MAX_RATIO} "
+                "times, which is taken for an attack. If the array is what it should be, save it with "
+                "numpy.savez, which does not compress."
             )
         with naming_damage(where, "an .npy array"):
             with archive.open(info) as stream:
