@@ -183,8 +183,8 @@ def assert_good(folder: Path) -> None:
 
 
 BAD = [
-    *("truncated-0", "truncated-50", "flipped", "toolong", "status-403", "status-429", "status-503"),
-    *("loop", "pingpong-0", "tofile"),
+    *("truncated-0", "truncated-1", "truncated-50", "truncated-99", "flipped", "html", "tooshort", "toolong"),
+    *("status-403", "status-404", "status-429", "status-500", "status-503", "loop", "pingpong-0", "tofile"),
 ]
 
 
