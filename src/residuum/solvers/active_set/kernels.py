@@ -15,6 +15,7 @@ from .tables import INNER, OPTIONS
 
 FINE = 1e-11  # squared distance from a span that counts as linear dependence, in float64
 COARSE = 1e-5  # the same with a Gram matrix in float32
+SHORT = 64  # terms of an inner product that are summed by themselves
 MOST_BLOCKS = 12  # exchanges of blocks of atoms before single pivots are tried
 
 
@@ -37,9 +38,27 @@ def dot_first(a, b, n):
 
 
 @njit(**INNER)
+def sum_depth(n):
+    """Additions that a term goes through at most in `correlation`: times the roundoff, its relative error."""
+    return min(n, SHORT) + n // SHORT + 1
+
+
+@njit(**INNER)
+def _dot_in_parts(a, b):
+    """Inner product of long vectors, summed in short parts, which bounds the rounding error."""
+    n, total = a.shape[0], 0.0
+    for start in range(0, n, SHORT):
+        s = 0.0
+        for i in range(start, min(start + SHORT, n)):
+            s += a[i] * b[i]
+        total += s
+    return total
+
+
+@njit(**INNER)
 def correlation(x, j, r):
     """x_j'r."""
-    s = dot(x.double[j], r) if x.double.shape[0] > 0 else dot(x.single[j], r)
+    s = _dot_in_parts(x.double[j], r) if x.double.shape[0] > 0 else _dot_in_parts(x.single[j], r)
     return x.scale[j] * s
 
 

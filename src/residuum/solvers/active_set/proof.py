@@ -1,0 +1,234 @@
+"""The certificate of one difficult query, at any price: large codes, nearly dependent atoms, ties.
+
+The bounds are those of `certify`; two things are better here. Residuals and prices are computed with more digits
+than float64 has, where the machine offers them. And the point r' fulfils the equation not only for the atoms of
+the support but for a set W that is extended by every atom that would be infeasible otherwise. W must be
+independent, which an orthogonal factor tells far better than a Gram matrix. An infeasible atom that depends on W
+can only be ignored if it does so exactly (`exact`) and without an l1 weight: then its price is exactly zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from residuum.dictionary import FloatArray
+
+from .atoms import IntArray, PreparedAtoms
+from .exact import are_combinations
+from .tables import Atoms
+
+LONG = np.longdouble
+U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
+U_LONG = 1.1 * float(np.finfo(LONG).eps)
+MORE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
+MOST_EXTENSIONS = 20
+MOST_EXACT = 3e8  # operations of a question to `exact`
+DEPENDENT = 1e-15  # distance from the span of W at which an atom cannot join it
+
+
+class Case(NamedTuple):
+    """One query of unit norm with its code, both exact."""
+
+    prepared: PreparedAtoms
+    atoms: Atoms
+    signed: bool
+    shift: float
+    y: FloatArray  # (n_features,) long
+    index: IntArray  # the support
+    code: FloatArray  # on it, long
+
+    @property
+    def sign(self) -> FloatArray:
+        """Signs of the code."""
+        return np.where(self.code < 0, -1.0, 1.0)
+
+    def shifts(self, positions: IntArray | slice) -> FloatArray:
+        """The shift of some atoms."""
+        return self.shift * self.atoms.weight[positions]
+
+    def long_atoms(self, positions: IntArray) -> FloatArray:
+        """Some unit atoms with all the digits there are."""
+        prepared = self.prepared
+        return prepared.rows[positions].astype(LONG) * prepared.scale[positions, None].astype(LONG)
+
+
+class Excess(NamedTuple):
+    """x_j'v - shift_j of all atoms for a vector v, in modulus when signed, and a bound on the errors."""
+
+    over: FloatArray
+    error: FloatArray
+    sign: FloatArray  # of x_j'v
+
+
+def _excess(case: Case, vector: FloatArray) -> Excess:
+    """Prices in float64 where that tells enough, else with all the digits there are."""
+    norm = float(np.sqrt(vector @ vector))
+    price = case.prepared.products(vector.astype(np.float64))
+    shifts = case.shifts(slice(None))
+    near = np.flatnonzero((np.abs(price) if case.signed else price) - shifts > -1e-6 * norm)
+    price[near] = case.long_atoms(near) @ vector
+    over = (np.abs(price) if case.signed else price) - shifts
+    error = np.full(len(price), U * (len(vector) + 8) * norm)
+    error[near] = U_LONG * (len(vector) + 8) * norm
+    return Excess(over, error + U * (8 * shifts + np.abs(price)) + 1e-300, np.where(price < 0, -1.0, 1.0))
+
+
+def prove(case: Case) -> tuple[float, float]:
+    """Largest violation of the code, and a bound on its distance from the minimum."""
+    code, index, sign = case.code, case.index, case.sign
+    if not np.isfinite(code).all():
+        return np.inf, np.inf
+    support, size, ridge = case.long_atoms(index), np.abs(code), case.atoms.ridge[index]
+    r = case.y - code @ support
+    rho = U_LONG * (len(index) + 8) * (1.0 + float(size.sum()))
+    further = -np.sqrt(ridge.astype(LONG)) * code
+    norm = float(np.sqrt(r @ r + further @ further))
+    primal = MORE * ((norm + rho) ** 2 + 2 * float(case.shifts(index) @ size))
+    found = _excess(case, r)
+    off = np.ones(len(found.over), dtype=bool)
+    off[index] = off[case.atoms.hidden > 0] = False
+    gradient = (support @ r - case.shifts(index) * sign - ridge * code).astype(np.float64)
+    own = found.error[index] + 8 * U * (ridge * size).astype(np.float64)
+    violation = max(float(np.abs(gradient).max(initial=0.0)), float(found.over[off].max(initial=0.0)))
+    over = max(
+        float((found.over + found.error)[off].max(initial=0.0)), float((gradient * sign + own).max(initial=0.0))
+    )
+    slack = float(size @ (np.abs(gradient) + own))
+    bounds = [primal, _by_projecting(case, np.concatenate([r, further]), rho, off)]
+    if case.shift > 0:
+        lost = over / (case.shift + over) + 20 * U
+        bounds.append((rho + lost * norm) ** 2 + 2 * (lost * float(case.shifts(index) @ size) + slack))
+    if len(inner := case.atoms.inner):
+        length = MORE * float(np.linalg.norm(inner))
+        along = max(float(inner @ (case.y - r)), 0.0) + length * (rho + 8 * U)
+        bounds.append((rho + over * length) ** 2 + 2 * (over * along + slack))
+    return violation, MORE * float(min(bounds))
+
+
+class Equations(NamedTuple):
+    """The atoms of W as columns, scaled to unit norm together with their further features."""
+
+    members: IntArray
+    columns: FloatArray  # (n_features + size of the support, n_members) long
+    targets: FloatArray  # what their products with r' shall be
+    inverse: FloatArray  # Y with Y'C = I nearly, (as C, long)
+    back: FloatArray  # the products t of a vector with C are taken from it by adding back @ t
+    spread: float  # at least 1 / the smallest singular value of C; inf if it is not known
+
+
+def _equations(case: Case, members: IntArray, sign: FloatArray) -> Equations:
+    n_own, d = len(case.index), len(case.y)
+    ridge = case.atoms.ridge[members].astype(LONG)
+    size = np.sqrt(1 + ridge)
+    columns = np.zeros((d + len(members), len(members)), dtype=LONG)
+    columns[:d] = case.long_atoms(members).T / size
+    columns[d + np.arange(len(members)), np.arange(len(members))] = np.sqrt(ridge) / size
+    q, r = np.linalg.qr(columns.astype(np.float64))
+    if (np.abs(np.diagonal(r)) <= DEPENDENT).any():
+        return Equations(members, columns, size, columns, columns, np.inf)
+    back = solve_triangular(r, q.T).T  # Q R^{-T}
+    inverse = back.astype(LONG)
+    length = float(np.linalg.norm(back)) * MORE
+    wrong = np.linalg.norm((inverse.T @ columns - np.eye(len(members))).astype(np.float64))
+    wrong += U_LONG * (d + 8) * length * np.sqrt(len(members))
+    spread = length / (1 - wrong) if wrong < 0.5 else np.inf
+    return Equations(members, columns, case.shifts(members) * sign / size, inverse, back, spread)
+
+
+class Point(NamedTuple):
+    """A vector v near the exact solution r' of some equations."""
+
+    vector: FloatArray  # long
+    left: float  # bound on the largest entry of C'r' - C'v
+    far: float  # bound on ||r' - v||
+
+
+def _solve(equations: Equations, vector: FloatArray) -> Point:
+    """Project a vector until rounding ends it."""
+    columns, norm = equations.columns, float(np.sqrt(vector @ vector))
+    last = np.inf
+    for _ in range(6):
+        left = columns.T @ vector - equations.targets
+        worst = float(np.abs(left).max(initial=0.0))
+        if worst >= 0.5 * last:
+            break
+        last = worst
+        vector = vector - equations.back @ left
+    left = columns.T @ vector - equations.targets
+    error = U_LONG * (len(vector) + 8) * norm + 8 * U * np.abs(equations.targets).astype(np.float64)
+    bound = np.abs(left).astype(np.float64) + error
+    return Point(vector, float(bound.max(initial=0.0)), float(np.linalg.norm(bound)) * equations.spread * MORE)
+
+
+def _by_projecting(case: Case, r: FloatArray, rho: float, off: FloatArray) -> float:
+    """With r' so that the equation holds exactly for all of W; r has its further features."""
+    d, members, sign = len(case.y), case.index, case.sign
+    free = case.shift == 0 and not case.atoms.ridge.any()
+    best, open_ = np.inf, off.copy()
+    for _ in range(MOST_EXTENSIONS):
+        equations = _equations(case, members, sign)
+        if not np.isfinite(equations.spread):
+            break
+        start = np.concatenate([r, np.zeros(len(equations.columns) - len(r), dtype=LONG)])
+        point = _solve(equations, start)
+        moved = point.vector - start
+        length = float(np.sqrt(moved @ moved)) + point.far + rho
+        if length * length >= best:
+            break
+        found = _excess(case, point.vector[:d])
+        risky = np.flatnonzero(open_ & (found.over + found.error + point.far > 0))
+        leaning = _leaning(case, equations, point, risky)
+        might = found.over[risky] + found.error[risky] + leaning
+        risky, might = risky[might > 0], might[might > 0]
+        if len(risky) and free:
+            exempt = _depends_exactly(case, risky, members)
+            open_[risky[exempt]] = False
+            risky, might = risky[~exempt], might[~exempt]
+        ridge = case.atoms.ridge[risky]
+        with np.errstate(divide="ignore", over="ignore"):
+            best = min(best, length * length + float(np.sum(np.where(ridge > 0, might * might / ridge, np.inf))))
+        if not len(risky):
+            break
+        joining = _independent(case, equations, risky)
+        if not len(joining) or len(members) + len(joining) > d + (0 if free else len(members)):
+            break
+        members, sign = np.append(members, joining), np.append(sign, found.sign[joining])
+        open_[joining] = False
+    return best
+
+
+def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> FloatArray:
+    """Bound on x_k'(r' - v) for some atoms.
+
+    r' - v = Cs with C'Cs = t, the products that are left. With any x_k = Cb + e it is b't + e'(r' - v).
+    """
+    d = len(case.y)
+    x = case.long_atoms(some)
+    b = x @ equations.inverse[:d]
+    rest = -(b @ equations.columns.T)
+    rest[:, :d] += x
+    size = np.abs(b).sum(axis=1)
+    distance = np.sqrt(np.sum(rest * rest, axis=1)) + U_LONG * (b.shape[1] + 8) * (1 + size)
+    return np.minimum(point.far, (size * point.left + distance * point.far).astype(np.float64))
+
+
+def _depends_exactly(case: Case, some: IntArray, members: IntArray) -> FloatArray:
+    rows = case.prepared.rows
+    if float(len(members)) * (len(members) + len(some)) * rows.shape[1] > MOST_EXACT:
+        return np.zeros(len(some), dtype=bool)
+    return are_combinations(rows[some], rows[members])
+
+
+def _independent(case: Case, equations: Equations, some: IntArray) -> IntArray:
+    """Some of these atoms that are independent of W and of each other."""
+    d = len(case.y)
+    x = np.zeros((len(equations.columns), len(some)))
+    x[:d] = case.prepared.unit(some).T
+    columns, back = equations.columns.astype(np.float64), equations.back
+    for _ in range(2):
+        x -= back @ (columns.T @ x)
+    r, order = qr(x, mode="r", pivoting=True)
+    return some[order[: int((np.abs(np.diagonal(r)) > DEPENDENT).sum())]]
