@@ -121,28 +121,24 @@ class CodingProblem:
         residual = queries - dictionary.combinations(codes)
         norm, reach = np.sqrt(np.sum(residual**2, axis=1)), np.abs(codes).sum(axis=1)
         rho = _U * (dictionary.n_atoms + 16) * (np.sqrt(np.sum(queries**2, axis=1)) + reach)  # error of it
-        primal = (norm + rho) ** 2 + self._dual_terms(codes, np.zeros((1, 1)), half_l1)
+        zero = np.zeros((1, 1))
+        primal = (norm + rho) ** 2 + self._dual_terms(codes, zero, zero, half_l1)
         point, lowest, highest = self._dual_point(dictionary, queries, residual, half_l1)
         apart = np.sqrt(np.sum((residual - point) ** 2, axis=1)) + rho
-        # The terms are convex functions of the price, so they are largest at an end of its interval.
-        terms = np.maximum(
-            self._dual_terms(codes, lowest, half_l1), self._dual_terms(codes, highest, half_l1)
-        )
-        return np.fmin(primal, apart**2 + terms) * (1 + 1e-12)
+        return np.fmin(primal, apart**2 + self._dual_terms(codes, lowest, highest, half_l1)) * (1 + 1e-12)
 
-    def _dual_terms(self, codes: FloatArray, prices: FloatArray, half_l1: FloatArray) -> Float64Array:
-        """``sum_j phi(c_j) - 2 c_j q_j + phi*(2 q_j)`` for the prices q, in a form that does not cancel."""
+    def _dual_terms(
+        self, codes: FloatArray, lowest: FloatArray, highest: FloatArray, half_l1: FloatArray
+    ) -> Float64Array:
+        """``sum_j phi(c_j) - 2 c_j q_j + phi*(2 q_j)`` at most, for prices q from an interval.
+
+        A term is a convex function of q, so it is largest at an end. The form does not cancel.
+        """
         total = np.zeros(len(codes))
         for sign, weight in ((1.0, self.l2), (-1.0, self.l2 + self.neg_weight)):
-            code, over = np.maximum(sign * codes, 0), sign * prices - half_l1
-            if weight == 0:
-                term = np.where(over > 0, np.inf, -2 * code * over)
-            elif math.isinf(weight):
-                term = np.where(code > 0, np.inf, 0.0)
-            else:
-                inside = code * (weight * code - 2 * over)
-                term = np.where(over > 0, (np.sqrt(weight) * code - over / np.sqrt(weight)) ** 2, inside)
-            total += np.sum(term, axis=1)
+            code = np.maximum(sign * codes, 0)
+            ends = (_one_sided(code, sign * q - half_l1, weight) for q in (lowest, highest))
+            total += np.sum(np.maximum(*ends), axis=1)
         return total
 
     def _dual_point(
@@ -179,6 +175,16 @@ class CodingProblem:
         if self.neg_weight:
             penalty += self.neg_weight * np.sum(np.minimum(codes, 0) ** 2, axis=1)
         return penalty
+
+
+def _one_sided(code: FloatArray, over: FloatArray, weight: float) -> FloatArray:
+    """``weight c^2 - 2 c q + max(q, 0)^2 / weight`` for codes c >= 0 and q = ``over``."""
+    if weight == 0:
+        return np.where(over > 0, np.inf, -2 * code * over)
+    if math.isinf(weight):
+        return np.where(code > 0, np.inf, 0.0)
+    outside = (np.sqrt(weight) * code - over / np.sqrt(weight)) ** 2
+    return np.where(over > 0, outside, code * (weight * code - 2 * over))
 
 
 def _wide(array: FloatArray) -> Float64Array:

@@ -261,3 +261,4 @@ class Chunk:
             code /= self.prepared.scale[atom].astype(LONG) * norm
             case = Case(self.prepared, self.atoms, signed, shift, y, atom, code)
             self.state["violation"][i], self.state["gap"][i] = prove(case)
+            self.state["rounding"][i] = 4 * np.finfo(np.float64).eps * float(np.abs(code).sum())

@@ -87,7 +87,7 @@ def solve_active_set(
         codes = chunk.codes(norms, exponents)
         chunk.prove(codes, given, norms, exponents)
         state = chunk.state
-        converged = (state["violation"] <= tol) & (state["gap"] <= tol)
+        converged = (state["violation"] <= np.maximum(tol, state["rounding"])) & (state["gap"] <= tol)
         results[start] = (*codes, state["n_iter"], state["violation"], state["gap"], converged)
 
     run_chunks(work, len(queries), CHUNK, thread_count(n_jobs))

@@ -59,6 +59,7 @@ STATE = np.dtype(
         ("objective", np.float64),  # minus ||y||^2
         ("violation", np.float64),
         ("gap", np.float64),
+        ("rounding", np.float64),  # violation that rounding the code makes, where that is more than usual
         ("n_iter", np.int64),
         ("status", np.int64),
         ("fine", np.bool_),  # whether its working sets are solved in float64
