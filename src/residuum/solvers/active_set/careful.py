@@ -21,8 +21,8 @@ from residuum.dictionary import FloatArray
 from .atoms import IntArray, PreparedAtoms
 from .tables import Atoms
 
-DEPENDENT = 4e-15  # distance from the span, atoms being of unit norm
-NOISE = 4e-16  # excess that rounding can make, for a residual of unit norm
+DEPENDENT = 3e-14  # distance from the span, atoms being of unit norm
+NOISE = 1e-15  # excess that rounding can make, for a residual of unit norm
 PROGRESS = 1e-13  # by which the objective falls before atoms that failed may try again
 MOST_TRIED = 200  # atoms whose distance from the span is computed, those of largest excess
 

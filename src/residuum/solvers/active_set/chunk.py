@@ -33,7 +33,7 @@ from .tables import (
     make_scratch,
 )
 
-MOST_RIDGE = 1e100  # an atom with more can lower the objective by 1e-100 at most and never enters
+MOST_RIDGE = 1e300  # an atom with more can lower the objective by 1e-300 at most, and is left out
 LARGEST_EXPONENT = 1024  # of a finite float64, as frexp counts
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 
@@ -90,7 +90,7 @@ def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) ->
             weight = np.where(positive, np.clip(ratio, 1.0, 1e38), 1.0)
         if l2 > 0:
             ridge = np.ldexp(l2 * scale * scale, -2 * exponents)
-            barred[ridge > MOST_RIDGE] = np.inf
+            barred[ridge > MOST_RIDGE] = hidden[ridge > MOST_RIDGE] = np.inf
             ridge = np.where(positive, np.clip(ridge, 1e-300, MOST_RIDGE), 1.0)
     if l2 == 0:
         shared, group = prepared.twins[signed]
@@ -209,12 +209,21 @@ class Chunk:
             support=Support(atom, value.copy(), np.where(value < 0, -1.0, 1.0)),
             signed=self.limits.signed,
         )
+        if self.value(i, atom, value) < self.value(i, support.atom, support.code):
+            return
         order, count = np.argsort(support.atom), len(support.atom)
         if count > self.room:
             self.grow(count)
         self.queries.atom[i, :count] = support.atom[order]
         self.queries.value[i, :count] = support.code[order]
         self.state["size"][i] = count
+
+    def value(self, i: int, atom: Any, code: FloatArray) -> float:
+        """Objective of a code of query i, and what rounding the code may add to it."""
+        atoms, size = self.atoms, np.abs(code)
+        r = self.queries.y[i].astype(LONG) - code.astype(LONG) @ self.prepared.unit(atom).astype(LONG)
+        penalty = atoms.ridge[atom] @ code**2 + 2 * self.state["shift"][i] * (atoms.weight[atom] @ size)
+        return float(r @ r + penalty) + float(1e-15 * size.sum()) ** 2
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""

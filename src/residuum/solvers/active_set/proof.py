@@ -129,7 +129,8 @@ def _equations(case: Case, members: IntArray, sign: FloatArray) -> Equations:
     q, r = np.linalg.qr(columns.astype(np.float64))
     if (np.abs(np.diagonal(r)) <= DEPENDENT).any():
         return Equations(members, columns, size, columns, columns, np.inf)
-    back = solve_triangular(r, q.T).T  # Q R^{-T}
+    # Solving Z R = I, and not R Z = I, makes Y'C as near to I as rounding allows.
+    back = q @ solve_triangular(r, np.eye(len(members)), trans="T")
     inverse = back.astype(LONG)
     length = float(np.linalg.norm(back)) * MORE
     wrong = np.linalg.norm((inverse.T @ columns - np.eye(len(members))).astype(np.float64))
@@ -206,12 +207,15 @@ def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> 
     r' - v = Cs with C'Cs = t, the products that are left. With any x_k = Cb + e it is b't + e'(r' - v).
     """
     d = len(case.y)
-    x = case.long_atoms(some)
-    b = x @ equations.inverse[:d]
-    rest = -(b @ equations.columns.T)
-    rest[:, :d] += x
+    rest = np.zeros((len(some), len(equations.columns)), dtype=LONG)
+    rest[:, :d] = case.long_atoms(some)
+    b = np.zeros((len(some), len(equations.members)), dtype=LONG)
+    for _ in range(3):  # the first b is not accurate if W is ill-conditioned
+        more = rest @ equations.inverse
+        b += more
+        rest -= more @ equations.columns.T
     size = np.abs(b).sum(axis=1)
-    distance = np.sqrt(np.sum(rest * rest, axis=1)) + U_LONG * (b.shape[1] + 8) * (1 + size)
+    distance = np.sqrt(np.sum(rest * rest, axis=1)) + U_LONG * (3 * b.shape[1] + 8) * (1 + size)
     return np.minimum(point.far, (size * point.left + distance * point.far).astype(np.float64))
 
 
