@@ -133,6 +133,24 @@ def _lines(atoms: UnitAtoms, twins: tuple[IntArray, IntArray]) -> IntArray:
     return lines
 
 
+def _inner(atoms: UnitAtoms, twins: tuple[IntArray, IntArray], lines: IntArray) -> FloatArray:
+    """A direction inside the half space of all atoms; it is sought harder where there is need.
+
+    The price of an atom that is nearly a duplicate of one in the support cannot be told from zero, so that
+    certificates need the direction. If there is one, the point of the convex hull of the atoms that is nearest
+    to zero is one. With weights w it is Xw for the minimiser of ||Xw||^2 + (1 - sum_j w_j)^2 over w >= 0.
+    """
+    inner = inner_direction(atoms.rows, atoms.scale)
+    shared, group = twins
+    if len(inner) or (lines[shared] == lines[group]).all():
+        return inner
+    from .engine import solve_active_set  # which imports this module
+
+    longer = np.column_stack([atoms.unit(slice(None)), atoms.scale > 0])
+    weights = solve_active_set(longer, np.eye(longer.shape[1])[-1:], n_jobs=1).codes.toarray()[0]
+    return inner_direction(atoms.rows, atoms.scale, start=weights @ longer[:, :-1])
+
+
 def _build_gram(atoms: UnitAtoms) -> FloatArray:
     """The Gram matrix of the unit atoms: products in float64, kept in float32."""
     gram32 = np.empty((atoms.n_atoms, atoms.n_atoms), np.float32)
@@ -192,6 +210,7 @@ def prepare_atoms(
     if gram32 is None and (gram is not None or (build_gram and 4 * unit.n_atoms**2 <= GRAM_BYTES)):
         gram32 = _build_gram(unit)
     twins = {signed: _twins(unit, signed) for signed in (False, True)}
+    lines = _lines(unit, twins[True])
     return PreparedAtoms(
         rows=unit.rows,
         scale=unit.scale,
@@ -200,8 +219,8 @@ def prepare_atoms(
         gram32=np.empty((0, 0), np.float32) if gram32 is None else gram32,
         trusted=trusted,
         twins=twins,
-        lines=_lines(unit, twins[True]),
-        inner=inner_direction(unit.rows, unit.scale),
+        lines=lines,
+        inner=_inner(unit, twins[False], lines),
     )
 
 

@@ -27,6 +27,8 @@ MORE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
 MOST_EXTENSIONS = 20
 MOST_EXACT = 3e8  # operations of a question to `exact`
 DEPENDENT = 1e-15  # distance from the span of W at which an atom cannot join it
+NEAR = 1e-6  # distance from the span of W beyond which an atom does not depend on it
+FAR = 1e-13  # distance of r' from what is known of it that need not be looked at from every atom
 
 
 class Case(NamedTuple):
@@ -114,8 +116,7 @@ class Equations(NamedTuple):
     members: IntArray
     columns: FloatArray  # (n_features + size of the support, n_members) long
     targets: FloatArray  # what their products with r' shall be
-    inverse: FloatArray  # Y with Y'C = I nearly, (as C, long)
-    back: FloatArray  # the products t of a vector with C are taken from it by adding back @ t
+    back: FloatArray  # Y with Y'C = I nearly, so that Y t is nearly the shortest vector whose products are t
     spread: float  # at least 1 / the smallest singular value of C; inf if it is not known
 
 
@@ -128,15 +129,18 @@ def _equations(case: Case, members: IntArray, sign: FloatArray) -> Equations:
     columns[d + np.arange(len(members)), np.arange(len(members))] = np.sqrt(ridge) / size
     q, r = np.linalg.qr(columns.astype(np.float64))
     if (np.abs(np.diagonal(r)) <= DEPENDENT).any():
-        return Equations(members, columns, size, columns, columns, np.inf)
+        return Equations(members, columns, size, columns, np.inf)
     # Solving Z R = I, and not R Z = I, makes Y'C as near to I as rounding allows.
     back = q @ solve_triangular(r, np.eye(len(members)), trans="T")
-    inverse = back.astype(LONG)
     length = float(np.linalg.norm(back)) * MORE
-    wrong = np.linalg.norm((inverse.T @ columns - np.eye(len(members))).astype(np.float64))
-    wrong += U_LONG * (d + 8) * length * np.sqrt(len(members))
-    spread = length / (1 - wrong) if wrong < 0.5 else np.inf
-    return Equations(members, columns, case.shifts(members) * sign / size, inverse, back, spread)
+    spread = np.inf
+    for kind, unit in ((np.float64, U), (LONG, U_LONG)):  # more digits only where they are needed
+        wrong = np.linalg.norm((back.T.astype(kind) @ columns.astype(kind) - np.eye(len(members))).astype(float))
+        wrong += unit * (d + len(members) + 8) * length * np.sqrt(len(members))
+        if wrong < 0.5:
+            spread = length / (1 - wrong)
+            break
+    return Equations(members, columns, case.shifts(members) * sign / size, back, spread)
 
 
 class Point(NamedTuple):
@@ -167,7 +171,6 @@ def _solve(equations: Equations, vector: FloatArray) -> Point:
 def _by_projecting(case: Case, r: FloatArray, rho: float, off: FloatArray) -> float:
     """With r' so that the equation holds exactly for all of W; r has its further features."""
     d, members, sign = len(case.y), case.index, case.sign
-    free = case.shift == 0 and not case.atoms.ridge.any()
     best, open_ = np.inf, off.copy()
     for _ in range(MOST_EXTENSIONS):
         equations = _equations(case, members, sign)
@@ -176,28 +179,26 @@ def _by_projecting(case: Case, r: FloatArray, rho: float, off: FloatArray) -> fl
         start = np.concatenate([r, np.zeros(len(equations.columns) - len(r), dtype=LONG)])
         point = _solve(equations, start)
         moved = point.vector - start
-        length = float(np.sqrt(moved @ moved)) + point.far + rho
-        if length * length >= best:
+        square = (float(np.sqrt(moved @ moved)) + point.far + rho) ** 2
+        if square >= best:
             break
         found = _excess(case, point.vector[:d])
         risky = np.flatnonzero(open_ & (found.over + found.error + point.far > 0))
-        leaning = _leaning(case, equations, point, risky)
-        might = found.over[risky] + found.error[risky] + leaning
+        might = found.over[risky] + found.error[risky] + _leaning(case, equations, point, risky)
         risky, might = risky[might > 0], might[might > 0]
-        if len(risky) and free:
-            exempt = _depends_exactly(case, risky, members)
-            open_[risky[exempt]] = False
-            risky, might = risky[~exempt], might[~exempt]
         ridge = case.atoms.ridge[risky]
         with np.errstate(divide="ignore", over="ignore"):
-            best = min(best, length * length + float(np.sum(np.where(ridge > 0, might * might / ridge, np.inf))))
+            best = min(best, square + float(np.sum(np.where(ridge > 0, might * might / ridge, np.inf))))
+        exempt = _depend_exactly(case, equations, risky)
+        open_[risky[exempt]] = False
+        risky = risky[~exempt]
         if not len(risky):
+            return min(best, square)
+        joining = _joining(case, equations, risky)
+        if not len(joining):
             break
-        joining = _independent(case, equations, risky)
-        if not len(joining) or len(members) + len(joining) > d + (0 if free else len(members)):
-            break
-        members, sign = np.append(members, joining), np.append(sign, found.sign[joining])
         open_[joining] = False
+        members, sign = np.append(members, joining), np.append(sign, found.sign[joining])
     return best
 
 
@@ -207,11 +208,13 @@ def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> 
     r' - v = Cs with C'Cs = t, the products that are left. With any x_k = Cb + e it is b't + e'(r' - v).
     """
     d = len(case.y)
+    if point.far <= FAR:
+        return np.full(len(some), point.far)
     rest = np.zeros((len(some), len(equations.columns)), dtype=LONG)
     rest[:, :d] = case.long_atoms(some)
     b = np.zeros((len(some), len(equations.members)), dtype=LONG)
     for _ in range(3):  # the first b is not accurate if W is ill-conditioned
-        more = rest @ equations.inverse
+        more = rest @ equations.back.astype(LONG)
         b += more
         rest -= more @ equations.columns.T
     size = np.abs(b).sum(axis=1)
@@ -219,20 +222,33 @@ def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> 
     return np.minimum(point.far, (size * point.left + distance * point.far).astype(np.float64))
 
 
-def _depends_exactly(case: Case, some: IntArray, members: IntArray) -> FloatArray:
-    rows = case.prepared.rows
-    if float(len(members)) * (len(members) + len(some)) * rows.shape[1] > MOST_EXACT:
-        return np.zeros(len(some), dtype=bool)
-    return are_combinations(rows[some], rows[members])
+def _depend_exactly(case: Case, equations: Equations, some: IntArray) -> FloatArray:
+    """Which of some atoms depend exactly on W, so that their price is exactly zero."""
+    rows, exempt = case.prepared.rows, np.zeros(len(some), dtype=bool)
+    if case.shift > 0 or case.atoms.ridge.any():
+        return exempt
+    # Nearly duplicates depend exactly on atoms hardly ever, and may be many.
+    near = np.flatnonzero((_apart(case, equations, some)[1] <= NEAR) & (case.atoms.barred[some] == 0))
+    work = float(len(equations.members)) * (len(equations.members) + len(near)) * rows.shape[1]
+    if len(near) and work <= MOST_EXACT:
+        exempt[near] = are_combinations(rows[some[near]], rows[equations.members])
+    return exempt
 
 
-def _independent(case: Case, equations: Equations, some: IntArray) -> IntArray:
-    """Some of these atoms that are independent of W and of each other."""
-    d = len(case.y)
-    x = np.zeros((len(equations.columns), len(some)))
-    x[:d] = case.prepared.unit(some).T
-    columns, back = equations.columns.astype(np.float64), equations.back
-    for _ in range(2):
-        x -= back @ (columns.T @ x)
-    r, order = qr(x, mode="r", pivoting=True)
+def _joining(case: Case, equations: Equations, some: IntArray) -> IntArray:
+    """Those of some atoms that can join W; none if that could not make all of them feasible."""
+    apart, distance = _apart(case, equations, some)
+    if (distance <= DEPENDENT).any() or (case.atoms.barred[some] > 0).any():
+        return some[:0]
+    r, order = qr(apart, mode="r", pivoting=True)
     return some[order[: int((np.abs(np.diagonal(r)) > DEPENDENT).sum())]]
+
+
+def _apart(case: Case, equations: Equations, some: IntArray) -> tuple[FloatArray, FloatArray]:
+    """What some atoms have outside the span of W, as columns, and its length."""
+    x = np.zeros((len(equations.columns), len(some)))
+    x[: len(case.y)] = case.prepared.unit(some).T
+    columns = equations.columns.astype(np.float64)
+    for _ in range(2):
+        x -= equations.back @ (columns.T @ x)
+    return x, np.sqrt(np.einsum("ij,ij->j", x, x))
