@@ -233,12 +233,12 @@ def test_float32_reaches_its_tolerance_where_one_direction_dominates():
 
 def test_unreached_tolerance_is_reported_with_a_gap_that_holds():
     atoms, queries = mixture(300, 5, 40)
-    solution = solve(atoms, queries, max_iter=1)
+    solution = solve(atoms, queries, l2=1e-4, max_iter=1)
     assert not solution.converged.any()
     assert (solution.n_iter == 1).all()
-    best = solve(atoms, queries)
+    best = solve(atoms, queries, l2=1e-4)
     for query, code, gap, optimum in zip(queries, solution.codes, solution.gap, best.codes):
-        excess = objective(atoms, query, code, 0.01, 1.0) - objective(atoms, query, optimum, 0.01, 1.0)
+        excess = objective(atoms, query, code, 1e-4, 1.0) - objective(atoms, query, optimum, 1e-4, 1.0)
         assert 0 <= excess <= gap
 
 
@@ -379,7 +379,10 @@ def test_properties(seed, n_atoms, n_features, shift, l2, neg_weight):
         solution = solve(atoms, queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
     order = rng.permutation(n_atoms)
     permuted = solve(atoms[order], queries, l2=l2, neg_weight=neg_weight, n_jobs=1)
-    np.testing.assert_allclose(permuted.codes, solution.codes[:, order], atol=1e-12 / l2, rtol=1e-7)
+    # Codes are polished to within about 1e-8 of the optimum.
+    np.testing.assert_allclose(
+        permuted.codes, solution.codes[:, order], atol=max(1e-8, 1e-12 / l2), rtol=1e-7
+    )
     for query, code in zip(queries, solution.codes):
         half = -atoms @ (query - atoms.T @ code) + l2 * code + neg_weight * np.minimum(code, 0)
         assert np.abs(half).max() <= 1e-7 * (1 + np.abs(atoms @ query).max())

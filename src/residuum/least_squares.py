@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_array
 
+from residuum.solvers import Solution
 from residuum.solvers.active_set import solve_active_set
-from residuum.solvers.base import Solution
 
 __all__ = ["lasso", "nnls"]
 

@@ -1,18 +1,50 @@
-"""The coding problem that NSC, SRC, CRC, ProCRC, NRC and SoftNRC share."""
+"""The coding problem that NSC, SRC, CRC, ProCRC, NRC and SoftNRC share, and its certified solutions."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary, FloatArray
 
 Float64Array = npt.NDArray[np.float64]
 
 _U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
+
+CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Codes with a certificate per query.
+
+    Attributes
+    ----------
+    codes : ndarray or scipy.sparse.csr_array of shape (n_queries, n_atoms)
+        One row per query.
+    n_iter : ndarray of int, shape (n_queries,)
+        Iterations spent on each query.
+    violation : ndarray of float64, shape (n_queries,)
+        Largest violation of the optimality conditions over the atoms; for non-negative codes
+        ``max|min(c, X'(Xc - y))|``.
+    gap : ndarray of float64, shape (n_queries,)
+        Upper bound on how far the objective is from its minimum, divided by ``||y||^2``. It holds for the atoms,
+        the query and the code exactly as they are, rounding included. Where nothing better can be proved it is
+        the objective itself.
+    converged : ndarray of bool, shape (n_queries,)
+        Whether the query met the tolerance that was asked for. Never True for a code that is not finite.
+    """
+
+    codes: Any
+    n_iter: npt.NDArray[np.int64]
+    violation: Float64Array
+    gap: Float64Array
+    converged: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -125,6 +157,7 @@ class CodingProblem:
         primal = (norm + rho) ** 2 + self._dual_terms(codes, zero, zero, half_l1)
         point, lowest, highest = self._dual_point(dictionary, queries, residual, half_l1)
         apart = np.sqrt(np.sum((residual - point) ** 2, axis=1)) + rho
+        apart += 4 * _U * (norm + np.sqrt(np.sum(point**2, axis=1)))
         return np.fmin(primal, apart**2 + self._dual_terms(codes, lowest, highest, half_l1)) * (1 + 1e-12)
 
     def _dual_terms(
@@ -168,6 +201,24 @@ class CodingProblem:
             point, prices = multiple * point, multiple * prices
         return point, prices - tau, np.minimum(prices + tau, 0)
 
+    def certified(
+        self,
+        dictionary: Dictionary,
+        queries: FloatArray,
+        codes: FloatArray,
+        *,
+        n_iter: npt.NDArray[np.int64],
+        converged: npt.NDArray[np.bool_],
+        certify: bool,
+    ) -> Solution:
+        """A Solution whose violation and gap are measured in float64, or NaN when not asked for."""
+        violation = gap = np.full(len(queries), np.nan)
+        if certify:
+            violation = self.violation(dictionary, queries, codes)
+            gap = self.gap(dictionary, queries, codes)
+            converged = converged & np.isfinite(gap)
+        return Solution(codes, n_iter, violation, gap, converged)
+
     def _penalty(self, codes: FloatArray) -> Float64Array:
         penalty = self.l2 * np.sum(codes**2, axis=1) + self.l1 * np.sum(np.abs(codes), axis=1)
         if math.isinf(self.neg_weight):
@@ -189,3 +240,17 @@ def _one_sided(code: FloatArray, over: FloatArray, weight: float) -> FloatArray:
 
 def _wide(array: FloatArray) -> Float64Array:
     return array.astype(np.float64, copy=False)
+
+
+def stack(solutions: list[Solution]) -> Solution:
+    """The solutions of consecutive blocks of queries as one."""
+    if len(solutions) == 1:
+        return solutions[0]
+    join = sp.vstack if sp.issparse(solutions[0].codes) else np.concatenate
+    columns = [np.concatenate([getattr(s, f) for s in solutions]) for f in CERTIFICATE_FIELDS]
+    return Solution(join([s.codes for s in solutions]), *columns)
+
+
+def dense(codes: Any) -> FloatArray:
+    """Codes as an ndarray."""
+    return codes.toarray() if sp.issparse(codes) else codes

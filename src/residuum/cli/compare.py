@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from residuum.cli import input_output
 from residuum.cli import options as shared
-from residuum.cli import output
 from residuum.errors import DataFormatError, NotConvergedError, UsageError
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ def _own_samples(
     from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
     from residuum.models.preparing import chosen_scale
 
-    found = shared.read_with_test(path, options)
+    found = input_output.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
     if found.kind == "images":
-        with output.report_warnings():
-            found, _ = shared.features_of_images(found, options)
+        with input_output.report_warnings():
+            found, _ = input_output.features_of_images(found, options)
     elif options["extractor"] is not None:
         raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     size, note = options["test_size"], ""

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from residuum.cli.options import FILE, json_option, n_jobs_option, read_queries, reading_options
-from residuum.cli.output import report_warnings, require_convergence, say_notes
+from residuum.cli.input_output import read_queries, report_warnings, require_convergence, say_notes
+from residuum.cli.options import FILE, json_option, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.reports.numbers import four_digits, percent
 from residuum.reports.table import Table, print_table

@@ -8,8 +8,14 @@ from typing import Any
 
 import click
 
-from residuum.cli.options import FILE, read_queries, reading_options
-from residuum.cli.output import check_target, report_warnings, require_convergence, write_output
+from residuum.cli.input_output import (
+    check_target,
+    read_queries,
+    report_warnings,
+    require_convergence,
+    write_output,
+)
+from residuum.cli.options import FILE, reading_options
 from residuum.reports.table import print_table
 from residuum.system.json_text import to_json
 

@@ -53,7 +53,7 @@ def features(
     Files that cannot be used as images are named and skipped. What is computed is kept: an interrupted run
     goes on where it stopped, and a second run computes nothing.
     """
-    from residuum.cli.output import check_target
+    from residuum.cli.input_output import check_target
     from residuum.features import extract_folder
     from residuum.models.preparing import built_extractor
     from residuum.system.progress import progress_bars

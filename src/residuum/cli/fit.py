@@ -11,8 +11,15 @@ import click
 
 from residuum import __version__
 from residuum.cli import options as shared
+from residuum.cli.input_output import (
+    EXTRACTOR,
+    check_target,
+    features_of_images,
+    read_with_test,
+    report_warnings,
+    require_convergence,
+)
 from residuum.cli.options import FILE
-from residuum.cli.output import check_target, report_warnings, require_convergence
 from residuum.errors import UsageError
 from residuum.system.json_text import plain, to_json
 
@@ -69,7 +76,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     options["method"] = find_method(options["method"])
     options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
     options["confidence"] = _confidence(options)
-    samples = shared.read_with_test(data, options)
+    samples = read_with_test(data, options)
     with limit_threads(n_jobs), report_warnings() as unconverged:
         samples, before = _prepared(samples, options)
         recipe = Recipe(
@@ -105,7 +112,6 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
 
     from residuum.inputs.image_features import guess_image_shape
     from residuum.inputs.splitting import train_test
-    from residuum.models.queries import EXTRACTOR
 
     _, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")
@@ -113,7 +119,7 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     data = replace(data, split=marks)
     if data.kind == "images":
         options["extractor"] = options["extractor"] or "bow_sift"
-        data, extractor = shared.features_of_images(data, options)
+        data, extractor = features_of_images(data, options)
         return data, () if extractor is None else ((EXTRACTOR, extractor),)
     if options["extractor"] not in (None, "pixels", "scattering"):
         raise UsageError(f"--with {options['extractor']} takes a folder of images. Got {data.source}.")

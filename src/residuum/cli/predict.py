@@ -9,8 +9,14 @@ from typing import Any
 
 import click
 
-from residuum.cli.options import FILE, n_jobs_option, read_queries, reading_options
-from residuum.cli.output import check_target, report_warnings, require_convergence, write_output
+from residuum.cli.input_output import (
+    check_target,
+    read_queries,
+    report_warnings,
+    require_convergence,
+    write_output,
+)
+from residuum.cli.options import FILE, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.system.json_text import to_json
 

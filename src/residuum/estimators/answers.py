@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 from residuum.dictionary import Dictionary, FloatArray
 
@@ -190,3 +191,38 @@ class Answering:
         scores : ndarray of shape (n_queries, n_classes), or (n_queries,) with two classes
         """
         return decision_values(self.residuals(X))
+
+
+def steps_and_classifier(estimator: Any) -> tuple[list[Any], Any]:
+    """The transformers before a classifier in the order of their work, and the classifier."""
+    if not isinstance(estimator, Pipeline):
+        return [], estimator
+    *steps, classifier = (step for _, step in estimator.steps)
+    return [step for step in steps if step not in (None, "passthrough")], classifier
+
+
+def answer(estimator: Any, X: Any) -> Answers:
+    """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X."""
+    steps, classifier = steps_and_classifier(estimator)
+    for step in steps:
+        X = step.transform(X)
+    return classifier.answer(X)
+
+
+def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first."""
+    classes, labels = answers.classes.tolist(), answers.labels.tolist()
+    runners_up, margins = answers.runners_up, answers.margins
+    for i, name in enumerate(names.tolist()):
+        winner = answers.winners[i]
+        record: dict[str, Any] = {"name": name, "label": labels[i]}
+        record["margin"] = float(margins[i])
+        record["runner_up"] = None if runners_up is None else classes[runners_up[i]]
+        record["residual"] = float(answers.residuals[i, winner])
+        if answers.probabilities is not None:
+            record["probability"] = float(answers.probabilities[i].max())
+        if answers.rejected is not None:
+            record["rejected"] = bool(answers.rejected[i])
+            record["nearest"] = classes[winner]
+            record["confidence"] = float(answers.confidence[i])
+        yield record

@@ -17,12 +17,13 @@ from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.estimators.answers import Answering, Answers, concentration, margin
 from residuum.estimators.enrolment import Enrolment, check_labels
 from residuum.estimators.explanation import Explanation, explain_query
+from residuum.problem import Solution, stack
 from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
-from residuum.solvers.base import Solution, Solver, class_parts, stack
+from residuum.solvers import Solver
 from residuum.system.threads import run_chunks, thread_count
 
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+# Weights and tolerances; products of a few of them stay within the floating point numbers.
+POSITIVE = Interval(Real, 1e-30, 1e30, closed="both")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS = [AT_LEAST_ONE, Interval(Integral, None, -1, closed="right"), None]
 RULE = StrOptions(set(RULES))
@@ -111,11 +112,11 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
 
     def _answered(self, unit: FloatArray, solution: Solution | None, confidence: str) -> Answers:
         """Answers to one block of unit queries, from their solution where it is at hand."""
-        if solution is None and confidence == "concentration":
-            solution = self.solver_.solve(unit, certify=False)
-        if solution is None:
-            parts, converged = class_parts(self.solver_, unit)
+        class_parts = getattr(self.solver_, "class_parts", None)
+        if class_parts is not None and solution is None and confidence != "concentration":
+            parts, converged = class_parts(unit)  # without codes
         else:
+            solution = solution or self.solver_.solve(unit, certify=False)
             parts, converged = CodedParts(self.dictionary_, unit, solution.codes), solution.converged
         scores = settle_ties(self._class_scores(parts))
         if solution is not None and confidence == "concentration":

@@ -9,22 +9,19 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.base import (
     AT_LEAST_ONE,
     N_JOBS,
-    NON_NEGATIVE,
     POSITIVE,
     RULE,
     RepresentationClassifier,
 )
 from residuum.problem import CodingProblem
 from residuum.rules import ClassParts, quotient
-from residuum.solvers import ADMM, ActiveSet, ClosedForm, soft_solver
-from residuum.solvers.base import Solver, class_parts
+from residuum.solvers import ADMM, ActiveSet, ClosedForm, Solver, soft_solver
 
 _ITERATIVE = {"rule": [RULE], "tol": [POSITIVE], "n_jobs": N_JOBS}
 
@@ -176,7 +173,7 @@ class CROC(RepresentationClassifier):
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
     def _class_scores(self, parts: ClassParts) -> FloatArray:
-        alone, _ = class_parts(self.subspace_solver_, parts.queries)
+        alone, _ = self.subspace_solver_.class_parts(parts.queries)
         mixture = (1 - self.weight) * alone.residuals() ** 2 + self.weight * parts.residuals() ** 2
         return quotient(mixture, parts.energies())
 
@@ -208,7 +205,7 @@ class ProCRC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _parameter_constraints = {
-        "gamma": [NON_NEGATIVE],
+        "gamma": [Options(Real, {0}), POSITIVE],
         "l2": [POSITIVE],
         "per_class": ["boolean"],
         "rule": [RULE],
@@ -330,7 +327,7 @@ class SoftNRC(RepresentationClassifier):
 
     _parameter_constraints = {
         "l2": [POSITIVE],
-        "neg_weight": [NON_NEGATIVE, Interval(Real, 0, np.inf, closed="both")],
+        "neg_weight": [Options(Real, {0, math.inf}), POSITIVE],
         **_ITERATIVE,
     }
 

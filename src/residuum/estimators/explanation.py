@@ -10,7 +10,7 @@ import numpy as np
 
 from residuum.dictionary import Dictionary
 from residuum.estimators.answers import Answers, reject_label
-from residuum.solvers.base import CERTIFICATE_FIELDS, Solution, dense
+from residuum.problem import CERTIFICATE_FIELDS, Solution, dense
 from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from residuum.dictionary import FloatArray
 from residuum.estimators.classifiers import NRC, SoftNRC
 from residuum.features import EigenfacePCA
 from residuum.solvers.active_set import prepare_atoms, solve_active_set
-from residuum.solvers.base import FloatArray
 from residuum.system.folders import data_home
 
 Row = dict[str, Any]

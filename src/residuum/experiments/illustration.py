@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
 from residuum.estimators.classifiers import CRC, NRC, SRC
-from residuum.problem import CodingProblem
+from residuum.problem import CodingProblem, dense
 from residuum.solvers import ADMM
-from residuum.solvers.base import dense
 
 STEPS = 100
 RHO = 1.0

@@ -11,10 +11,10 @@ import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.errors import UsageError
+from residuum.estimators.answers import steps_and_classifier
 from residuum.estimators.explanation import Explanation
 from residuum.inputs import OwnData
 from residuum.models.file import SavedModel
-from residuum.models.queries import steps_and_classifier
 from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 
 # The parts of this many classes are drawn, the nearest ones.

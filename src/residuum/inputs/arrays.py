@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
-from residuum.inputs.assembling import checked
-from residuum.inputs.columns import ColumnOptions, quoted_list
+from residuum.inputs.columns import ColumnOptions, TextFormat
 from residuum.inputs.matlab import mat_shapes, read_mat
-from residuum.inputs.own_data import Array, OwnData, TextFormat
+from residuum.inputs.own_data import Array, OwnData, checked, quoted_list
 from residuum.inputs.splitting import join_train_and_test
-from residuum.system.npy import naming_damage, open_npz, view_npy
+from residuum.system.files import naming_damage, open_npz, view_npy
 
 SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")

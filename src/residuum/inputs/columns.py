@@ -1,19 +1,64 @@
-"""Which column of a table is what: label, split, groups, names, features."""
+"""Tables: what the user says about them, which column is what (label, split, groups, names, features)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.own_data import ExpectedColumns
+from residuum.inputs.own_data import Array, OwnData, checked, quoted, quoted_list
 
 LABEL_NAMES = ("label", "labels", "class", "classes", "target", "y")
 NAME_NAMES = ("name", "names", "id", "file", "filename", "file_name", "path", "image", "sample", "sample_id")
 ROLE_NAMES = {*LABEL_NAMES, *NAME_NAMES, "split", "group", "groups", "fold", "species", "subject"}
+
+
+@dataclass(frozen=True)
+class ExpectedColumns:
+    """What a saved model knows about the data it was fitted to, so that new data are read in the same way.
+
+    Attributes
+    ----------
+    columns : tuple of str or None
+        Names of the features; None where the training data had none.
+    n_features : int
+        Number of features of the raw input.
+    label : str or None
+        Name or number of the label column; it may be absent from new data.
+    """
+
+    columns: tuple[str, ...] | None
+    n_features: int
+    label: str | None
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is written; None means that it is guessed.
+
+    Attributes
+    ----------
+    header : bool or None
+        Whether the first line holds the names of the columns.
+    delimiter : str or None
+        One of , ; tab and |.
+    decimal : {".", ","} or None
+        The decimal mark.
+    encoding : str
+        Encoding of the file; a byte-order mark overrules it.
+    missing : {"error", "drop"}
+        What to do with a row that lacks a number: stop and name it, or leave the row out.
+    """
+
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str = "utf-8"
+    missing: str = "error"
 
 
 @dataclass(frozen=True)
@@ -180,13 +225,37 @@ class Columns:
             raise DataFormatError(f"{self.where}: no column of features is left beside the label.")
 
 
-def quoted_list(names: Sequence[str], most: int = 10) -> str:
-    """The first names of a list for a message, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(quoted(name) for name in names[:most]) + more
+def table_data(
+    columns: Columns,
+    roles: Roles,
+    features: Array,
+    cells: Mapping[str, Sequence[str]],
+    *,
+    row_place: Callable[[int], str],
+    missing: str,
+    notes: Sequence[str] = (),
+) -> OwnData:
+    """The samples of a table: numbers of its features (nan: missing) and cells of the columns by role.
 
+    ``row_place(i)`` names row i in errors, by its line or its number.
+    """
+    header, label = columns.names, roles.positions.get("label")
+    texts = {role: np.array(column, dtype=np.str_) for role, column in cells.items()}
 
-def quoted(text: Any, most: int = 40) -> str:
-    """A cell for a message: in quotation marks, in one line, at most `most` characters long."""
-    text = str(text)
-    return repr(text if len(text) <= most else text[: most - 3] + "...")
+    def place(row: int, column: int | str) -> str:
+        position = roles.features[column] if isinstance(column, int) else roles.positions[column]
+        return f"{row_place(row)}, {columns.called(position)}"
+
+    data = OwnData(
+        source=columns.where,
+        kind="table",
+        features=features,
+        labels=texts.get("label"),
+        names=texts.get("name", np.arange(len(features)).astype(np.str_)),
+        columns=None if header is None else tuple(header[i] for i in roles.features),
+        label=None if label is None else (header[label] if header else str(label)),
+        split=texts.get("split"),
+        groups=texts.get("groups"),
+        notes=(*notes, *roles.notes),
+    )
+    return checked(data, place, missing=missing)

@@ -8,9 +8,8 @@ import numpy as np
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.features.image_files import list_folder
-from residuum.inputs.assembling import PART_NAMES, as_split
 from residuum.inputs.columns import ColumnOptions
-from residuum.inputs.own_data import OwnData
+from residuum.inputs.own_data import PART_NAMES, OwnData, as_split
 
 
 def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from residuum.errors import DataFormatError
+from residuum.system.files import naming_damage
 from residuum.system.machine import free_memory
-from residuum.system.npy import naming_damage
 
 
 def mat_shapes(path: Path) -> dict[str, tuple[int, ...]]:

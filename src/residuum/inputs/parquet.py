@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from residuum.errors import DataFormatError
-from residuum.inputs.assembling import table_data
-from residuum.inputs.columns import ColumnOptions, Columns
-from residuum.inputs.own_data import OwnData, TextFormat
-from residuum.system.npy import naming_damage
+from residuum.inputs.columns import ColumnOptions, Columns, TextFormat, table_data
+from residuum.inputs.own_data import OwnData
+from residuum.system.files import naming_damage
 from residuum.system.packages import package
 
 _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."

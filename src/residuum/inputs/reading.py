@@ -8,9 +8,9 @@ from pathlib import Path
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
 from residuum.inputs.arrays import read_mat_file, read_npy_pair, read_npz
-from residuum.inputs.columns import ColumnOptions
+from residuum.inputs.columns import ColumnOptions, ExpectedColumns, TextFormat
 from residuum.inputs.image_folder import read_image_folder
-from residuum.inputs.own_data import ExpectedColumns, OwnData, TextFormat
+from residuum.inputs.own_data import OwnData
 from residuum.inputs.parquet import read_parquet
 from residuum.inputs.text import read_text
 

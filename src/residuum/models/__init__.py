@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from residuum.estimators.answers import answer, records
 from residuum.models.evaluation import evaluate
-from residuum.models.queries import answer, open_queries, records
 from residuum.models.recipe import Fitted, Recipe, find_method, fit_recipe, parse_settings
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "evaluate",
     "find_method",
     "fit_recipe",
-    "open_queries",
     "parse_settings",
     "records",
 ]

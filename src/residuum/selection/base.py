@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from residuum.estimators.answers import Answering, Answers, decision_values
 from residuum.estimators.base import N_JOBS, RepresentationClassifier
 from residuum.estimators.explanation import Explanation
+from residuum.problem import Solution, dense
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
-from residuum.solvers.base import Solution, dense
 from residuum.system.threads import single_threaded_blas, thread_count
 
 try:

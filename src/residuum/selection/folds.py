@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
+from residuum.problem import Solution
 from residuum.rules import RULES, CodedParts, quotient, settle_ties
-from residuum.solvers.base import Solution
 
 # Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
 # covers what counts as a tie.

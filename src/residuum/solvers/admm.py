@@ -9,8 +9,7 @@ from itertools import islice
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
-from residuum.problem import CodingProblem
-from residuum.solvers.base import Solution, certified
+from residuum.problem import CodingProblem, Solution
 from residuum.solvers.factors import AtomFactor, FeatureFactor, quadratic_factor
 
 
@@ -87,7 +86,9 @@ class ADMM:
             codes, n_iter, converged = self._fixed(queries)
         else:
             codes, n_iter, converged = self._until(queries, self.tol)
-        return certified(self, queries, codes, n_iter=n_iter, converged=converged, certify=certify)
+        return self.problem.certified(
+            self.dictionary, queries, codes, n_iter=n_iter, converged=converged, certify=certify
+        )
 
     def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
         _, z = next(islice(self.steps(queries), self.max_iter - 1, None))

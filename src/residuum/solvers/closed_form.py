@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from residuum.dictionary import Change, Dictionary, FloatArray
-from residuum.problem import CodingProblem
+from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts
-from residuum.solvers.base import Solution, certified
 from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
 from residuum.system.threads import single_threaded_blas
 
@@ -94,10 +94,16 @@ class ClosedForm:
             self._form = form.after(change)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
-        """Code every query; `certify=False` leaves violation and gap as NaN and saves two products."""
+        """Code every query; `certify=False` leaves violation and gap as NaN and saves two products.
+
+        A certified query has converged where rounding left its gap below the root of the precision.
+        """
         once, always = np.ones(len(queries), dtype=np.int64), np.ones(len(queries), dtype=bool)
         codes = self._form.encode(queries)
-        return certified(self, queries, codes, n_iter=once, converged=always, certify=certify)
+        solution = self.problem.certified(
+            self.dictionary, queries, codes, n_iter=once, converged=always, certify=certify
+        )
+        return replace(solution, converged=~(solution.gap > np.finfo(self.dictionary.dtype).eps ** 0.5))
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""

@@ -1,14 +1,31 @@
-"""Files that are written whole or not at all, and their checksums."""
+"""Files: written whole or not at all, their checksums, and arrays from .npy and .npz files.
+
+Of arrays, no pickle is opened, and no declared size is taken on trust.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import math
 import os
 import secrets
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from residuum.errors import DataFormatError, ResiduumError
+from residuum.system.machine import free_memory
+
+Array = npt.NDArray[Any]
+
+_MAX_HEADER = 10_000  # bytes; NumPy's own limit for headers of untrusted files
 
 
 @contextmanager
@@ -48,3 +65,76 @@ def sha256(*pieces: Any) -> str:
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
+
+
+@contextmanager
+def naming_damage(where: str | Path, what: str) -> Iterator[None]:
+    """Turn whatever a library raises on damaged bytes into one DataFormatError that names the file."""
+    try:
+        yield
+    except ResiduumError:
+        raise
+    except Exception as error:  # NumPy, SciPy and the decompressors raise nearly anything
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+        raise DataFormatError(f"{where}: damaged or not {what}: {reason.splitlines()[0]}.") from error
+
+
+def view_npy(content: Array, where: str) -> Array:
+    """The array of numbers or text in the bytes of an .npy file, a view of them; errors name `where`."""
+    with naming_damage(where, "an .npy array"):
+        stream = io.BytesIO(content[: 2 * _MAX_HEADER].tobytes())
+        shape, fortran, dtype = _header(stream, len(content), where)
+        return content[stream.tell() :].view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _header(stream: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array; they must account for all the bytes that there are."""
+    major, minor = np.lib.format.read_magic(stream)
+    read = getattr(np.lib.format, f"read_array_header_{major}_{minor}", None)  # there are 1.0 and 2.0
+    if read is None:
+        raise DataFormatError(f"{where}: .npy version {major}.{minor} is not supported.")
+    shape, fortran, dtype = read(stream, max_header_size=_MAX_HEADER)
+    if dtype.hasobject:
+        raise DataFormatError(
+            f"{where}: holds Python objects, which only a pickle can store, and pickles are not read. Save "
+            "text labels with y.astype(str)."
+        )
+    if dtype.kind not in "biufUS":
+        raise DataFormatError(f"{where}: expected numbers or text. Got {dtype}.")
+    declared, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if min(shape, default=0) < 0 or declared != there:
+        raise DataFormatError(
+            f"{where}: the header declares {shape} of {dtype}, {declared} bytes; got {there}."
+        )
+    return shape, fortran, dtype
+
+
+@contextmanager
+def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, Callable[[], Array]]]:
+    """Open an .npz file as a dict from the names of its arrays to functions that read them.
+
+    An array of more than `max_bytes` is refused; None means what fits into the free memory.
+    """
+    with naming_damage(path, "an .npz file"):
+        archive = zipfile.ZipFile(path)
+
+    def read(info: zipfile.ZipInfo, name: str) -> Array:
+        where, limit = f"{path}, array '{name}'", max_bytes or free_memory() or 2**36
+        if info.file_size > limit:
+            raise DataFormatError(
+                f"{where}: {info.file_size / 2**30:.1f} GiB are more than the {limit / 2**30:.1f} GiB that "
+                "can be read here."
+            )
+        with naming_damage(where, "an .npy array"):
+            with archive.open(info) as stream:
+                _header(stream, info.file_size, where)
+            with archive.open(info) as stream:
+                array = np.lib.format.read_array(stream, allow_pickle=False)
+                stream.read(1)  # zipfile verifies the checksum when it is asked for more than there is
+                return array
+
+    with archive:
+        members = {
+            i.filename.removesuffix(".npy"): i for i in archive.infolist() if i.filename[-4:] == ".npy"
+        }
+        yield {name: partial(read, info, name) for name, info in members.items()}

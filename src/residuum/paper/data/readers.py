@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from residuum.errors import DataFormatError
 from residuum.system.archives import open_compressed
-from residuum.system.npy import naming_damage, open_npz
+from residuum.system.files import naming_damage, open_npz
 
 Array = npt.NDArray[Any]
 

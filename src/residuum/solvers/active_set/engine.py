@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from residuum.dictionary import FloatArray
-from residuum.solvers.base import Solution
+from residuum.problem import Solution
 from residuum.system.threads import run_chunks, thread_count
 
 from .atoms import PreparedAtoms, prepare_atoms, unit_rows

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from residuum.dictionary import Change, Dictionary, FloatArray
-from residuum.problem import CodingProblem
-from residuum.solvers.base import Solution
+from residuum.problem import CodingProblem, Solution
 
 from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
 from .engine import solve_active_set

@@ -22,6 +22,9 @@ float32, find most of P. With s = p minus the scaled multiplier, p = max(s, 0) a
     s <- relax/beta * (rho |s| + X't) - (relax/2) |s| + (1 - relax/2) s,
     t = M y - K (X X' M y + rho X|s|),   K = (beta M^-1 + X X')^-1.
 
+From r = M (y - Xp) two Newton steps in float32, the first of them for the P that s suggests, lead to the
+point at which F is first evaluated in float64.
+
 **End.** For the dual point r and the codes phi(X'r) the duality gap is ||F(r)||^2. One more product makes it
 far smaller: the codes p + X'r_p / w with r_p = r - M F(r) have exactly r_p as their residual, and the gap
 that `CodingProblem.gap` reports for them is (l2 / alpha^2) ||X_P' M F||^2 unless a sign differs.
@@ -41,7 +44,15 @@ from scipy.linalg.lapack import dposv
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
-from residuum.solvers.newton.kernels import advance, certify, correct_codes, newton_steps, step_lengths
+from residuum.solvers.newton.kernels import (
+    advance,
+    certify,
+    correct_codes,
+    first_steps,
+    newton_steps,
+    relax,
+    step_lengths,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -69,7 +80,7 @@ class Prepared:
     rotated: npt.NDArray[np.float32]  # (n_atoms, rank), the atoms in that basis
     l2: float
     w: float  # l2 + neg_weight
-    alpha: float  # w l2 / neg_weight
+    alpha: float  # w l2 / neg_weight = l2 + l2^2 / neg_weight
     precision: Any = np.float64  # of the products that evaluate F
 
     @property
@@ -81,6 +92,12 @@ class Prepared:
     def top(self) -> float:
         """Largest eigenvalue of X'MX."""
         return float((self.eigenvalues * self.metric).max(initial=0.0))
+
+    @property
+    def rounding(self) -> float:
+        """Of the products of an atom with a residual of unit norm in float64, at most."""
+        n_atoms, n_features = self.atoms.shape
+        return float(np.finfo(np.float64).eps * (n_features + np.sqrt(n_atoms)))
 
     @property
     def condition(self) -> float:
@@ -135,7 +152,7 @@ def prepare(problem: CodingProblem, dictionary: Dictionary) -> Prepared:
     else:
         eigenvalues = np.asarray(dictionary.spectrum, np.float64)
     empty = np.empty((0, 0), np.float32)
-    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, w * l2 / problem.neg_weight)
+    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, l2 + l2 * (l2 / problem.neg_weight))
     if basis is None:
         return replace(prepared, rotated=atoms.astype(np.float32, copy=False))
     rotated = np.empty((len(atoms), len(eigenvalues)), np.float32)
@@ -186,13 +203,13 @@ class Certificate:
 class _Open:
     """The queries of a block that are not solved yet: row i of every array belongs to query ``row[i]``."""
 
-    def __init__(self, queries: Array, guesses: Array, goal: float) -> None:
+    def __init__(self, queries: Array, goal: float, n_atoms: int) -> None:
         n_queries = len(queries)
         self.row = np.arange(n_queries)
         self.query = queries
         self.residual = np.zeros_like(queries)  # r
         self.defect = -queries  # F(r)
-        self.prices = guesses  # X'r; before the first step, positive where the prices are expected to be
+        self.prices = np.zeros((n_queries, n_atoms))  # X'r
         self.estimate = np.ones(n_queries)  # of the gap
         self.goal = np.full(n_queries, goal)  # of the estimate
         self.stalled = np.zeros(n_queries, np.int64)  # steps in sequence that hardly reduced it
@@ -208,22 +225,23 @@ def solve_block(
     prepared: Prepared, queries: Array, codes: FloatArray, tol: float, max_iter: int
 ) -> Certificate:
     """Write the codes of unit (or zero) queries given in the basis, each solved in at most max_iter steps."""
-    n_queries = len(queries)
+    n_queries, n_atoms = codes.shape
     solved = Certificate(np.zeros(n_queries, np.int64), np.zeros(n_queries), np.zeros(n_queries))
     codes[:] = 0
     goal = _POLISHED * min(prepared.l2, 1 / prepared.l2) if tol <= _POLISH else tol / 4
     plan = prepared.stages(max_iter)
-    still = _Open(queries, _warm_guesses(plan[0], queries), goal)
+    still = _Open(queries, goal, n_atoms)
     still.keep(np.abs(queries).max(axis=1, initial=0.0) > 0)
+    guesses, points = _warm_start(plan[0], still.query)
     for step, (stage, following) in enumerate(pairwise(plan), start=1):
         if not len(still.row):
             break
         if stage.factors or step > _CG_ROUNDS:
-            directions = _exact_directions(stage, still)
+            directions = _exact_directions(stage, still.defect, guesses if step == 1 else still.prices)
+        elif step == 1:
+            directions = _first_directions(stage, still, guesses, points)
         else:
-            directions = _inexact_directions(stage, still, first=step == 1)
-        if step == 1:
-            still.prices[:] = 0
+            directions = _newton_directions(stage, still.prices, still.defect, still.estimate, still.goal)
         _step(stage, following, still, directions)
         end = step == max_iter
         promising = (still.estimate <= still.goal) | (still.stalled >= 2) | end
@@ -250,12 +268,15 @@ def _step(stage: Prepared, following: Prepared, still: _Open, directions: Array)
     still.residual += lengths[:, None] * directions
     advance(still.prices, changes, lengths, following.l2, following.w)
     still.defect = still.residual + _combinations(following, changes) - still.query
-    # X_P X_P' is at most X X', which is diagonal.
-    weights = following.l2 / following.alpha**2 * following.eigenvalues * following.metric**2
-    estimate = still.defect**2 @ weights
+    estimate = _estimates(following, still.defect)
     hardly = (estimate > 0.25 * still.estimate) & (stage.alpha == following.alpha)
     still.stalled = np.where(hardly, still.stalled + 1, 0)
     still.estimate = estimate
+
+
+def _estimates(prepared: Prepared, defects: Any) -> Array:
+    """About the gap that the end of the solution would leave: X_P X_P' is at most X X', which is diagonal."""
+    return defects**2 @ (prepared.l2 / prepared.alpha**2 * prepared.eigenvalues * prepared.metric**2)
 
 
 def _correlations(prepared: Prepared, vectors: Array) -> Array:
@@ -277,8 +298,8 @@ def _combinations(prepared: Prepared, codes: Array) -> Array:
     return prepared.to_basis(out)
 
 
-def _warm_guesses(prepared: Prepared, queries: Array) -> Array:
-    """The state s of ADMM for every query, positive about where X'r is."""
+def _warm_start(prepared: Prepared, queries: Array) -> tuple[Any, Any]:
+    """The state s of ADMM for every query, positive about where X'r is, and the r that belongs to it."""
     metric, alpha, single = prepared.metric, prepared.alpha, np.float32
     rho = np.sqrt(alpha * max(prepared.top, alpha))
     beta = alpha + rho
@@ -287,40 +308,60 @@ def _warm_guesses(prepared: Prepared, queries: Array) -> Array:
     back = (_RELAX / beta * rho * kernel).astype(single)
     size_weight, sign_weight = single(_RELAX * rho / beta - _RELAX / 2), single(1 - _RELAX / 2)
     state = np.zeros((len(queries), len(prepared.atoms)), single)
-    reach = np.zeros_like(start)  # X|s|
-    for _ in range(_WARM_STEPS):
+    reach = np.zeros_like(start)  # X|s|, at last Xp
+    for step in range(1, _WARM_STEPS + 1):
         point, reach = start - back * reach, np.zeros_like(start)
         for part, some in _chunks(prepared.rotated, single):
-            size = np.abs(state[:, part])
-            size *= size_weight
-            size += _product(point, some.T)
-            state[:, part] *= sign_weight
-            state[:, part] += size
-            reach += _product(np.abs(state[:, part]), some)
-    return state.astype(np.float64)
+            product = _product(point, some.T)
+            relax(state[:, part], size_weight, sign_weight, product, step == _WARM_STEPS)
+            reach += _product(product, some)
+    return state, (metric * (queries - reach)).astype(single)
 
 
-def _inexact_directions(prepared: Prepared, still: _Open, *, first: bool) -> Array:
+def _first_directions(prepared: Prepared, still: _Open, guesses: Any, points: Any) -> Array:
+    """Where two Newton steps in float32 lead from the points: directions from r = 0, where F = -y.
+
+    The first step is for the P that is guessed, the second for the P that it leads to.
+    """
+    single = np.float32
+    queries, metric, alpha = (
+        still.query.astype(single),
+        prepared.metric.astype(single),
+        single(prepared.alpha),
+    )
+    first_steps(prepared.rotated, guesses, metric, alpha, queries, single(_CG_TOLS[1]), points)
+    prices, defects = np.empty(guesses.shape, single), points - queries
+    for part, some in _chunks(prepared.rotated, single):
+        q = _product(points, some.T)
+        prices[:, part] = q
+        q *= np.where(q > 0, single(1 / prepared.l2), single(1 / prepared.w))
+        defects += _product(q, some)
+    return points + _newton_directions(prepared, prices, defects, _estimates(prepared, defects), still.goal)
+
+
+def _newton_directions(
+    prepared: Prepared, prices: Any, defects: Any, estimates: Array, goals: Array
+) -> Array:
     """Newton directions by conjugate gradients, as precise as the next step can make use of."""
     single = np.float32
-    scale = np.abs(still.defect).max(axis=1)
+    scale = np.abs(defects).max(axis=1).astype(np.float64)
     scale[scale == 0] = 1
     # What P still changes limits a step to about the square of the distance.
-    tols = 0.2 * np.sqrt(still.goal / np.maximum(still.estimate, still.goal))
-    tols = np.clip(np.maximum(tols, 0.3 * np.sqrt(still.estimate)), *_CG_TOLS).astype(single)
-    lefts = (-still.defect / scale[:, None]).astype(single)
+    tols = 0.2 * np.sqrt(goals / np.maximum(estimates, goals))
+    tols = np.clip(np.maximum(tols, 0.03 * np.sqrt(estimates)), *_CG_TOLS).astype(single)
+    lefts = (-defects / scale[:, None]).astype(single)
     steps = np.empty_like(lefts)
     metric, alpha = prepared.metric.astype(single), single(prepared.alpha)
-    newton_steps(prepared.rotated, still.prices, first, metric, alpha, scale, lefts, tols, steps)
+    newton_steps(prepared.rotated, prices, metric, alpha, scale, lefts, tols, steps)
     return steps * scale[:, None]
 
 
-def _exact_directions(prepared: Prepared, still: _Open) -> Array:
+def _exact_directions(prepared: Prepared, defects: Array, prices: Any) -> Array:
     """Newton directions by a Cholesky factorisation for every query, in the smaller dimension."""
-    directions = np.empty_like(still.defect)
+    directions = np.empty_like(defects)
     root = np.sqrt(prepared.metric)
-    for i, defect in enumerate(still.defect):
-        scaled = prepared.rotated_atoms(np.flatnonzero(still.prices[i] > 0)) * root  # (n_chosen, rank)
+    for i, defect in enumerate(defects):
+        scaled = prepared.rotated_atoms(np.flatnonzero(prices[i] > 0)) * root  # (n_chosen, rank)
         right = -root * defect
         few = len(scaled) <= len(root)
         gram = scaled @ scaled.T if few else scaled.T @ scaled
@@ -342,7 +383,7 @@ def _certified(prepared: Prepared, still: _Open, chosen: npt.NDArray[np.bool_]) 
     inner = _correlations(prepared, residuals)
     codes = still.prices[chosen]
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, gap, violation)
+    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, prepared.rounding, gap, violation)
     return codes, gap, violation
 
 
@@ -356,5 +397,5 @@ def certify_codes(prepared: Prepared, queries: Array, codes: Array) -> tuple[Arr
     for part, some in _chunks(prepared.atoms, np.float64):
         inner[:, part] = whole @ some.T
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    certify(codes, inner, prepared.l2, prepared.w, gap, violation)
+    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, gap, violation)
     return gap, violation

@@ -8,7 +8,18 @@ import numpy as np
 from numba import njit
 
 _MAX_ITER = 100  # of conjugate gradients
+_MARGIN = 0.01  # atoms whose price is negative by no more than this part of the largest may still join P
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+@njit(**_OPTIONS)
+def relax(state: Any, size_weight: Any, sign_weight: Any, part: Any, last: bool) -> None:
+    """``s <- part + size_weight |s| + sign_weight s``; `part` is overwritten by |s|, at last by max(s, 0)."""
+    for i in range(state.shape[0]):
+        for j in range(state.shape[1]):
+            s = part[i, j] + size_weight * abs(state[i, j]) + sign_weight * state[i, j]
+            state[i, j] = s
+            part[i, j] = max(s, np.float32(0)) if last else abs(s)
 
 
 @njit(**_OPTIONS)
@@ -48,27 +59,25 @@ def _normal_product(atoms: Any, index: Any, prices: Any, vector: Any, changes: A
 
 @njit(**_OPTIONS)
 def _conjugate_gradients(
-    atoms: Any, index: Any, prices: Any, metric: Any, alpha: Any, left: Any, tol: Any, max_iter: int, d: Any
+    atoms: Any, index: Any, prices: Any, metric: Any, alpha: Any, left: Any, least: Any, max_iter: int, d: Any
 ) -> None:
     """Find d with F(r + d) = 0 as far as the atoms ``index`` are concerned, in float32, given their prices.
 
-    ``left`` is -F(r), and becomes -F(r + d): its norm in the metric M shrinks by the factor tol. The set P
-    may change on the way: a step along the conjugate direction takes P for what it was before the step, and
+    ``left`` is -F(r), and becomes -F(r + d), with a square norm in the metric M of at most ``least``. The set
+    P may change on the way: a step along the conjugate direction takes P for what it was before the step, and
     then the atoms that have changed sides are put right.
     """
     n_features, zero = len(left), np.float32(0)
     direction, before = np.zeros(n_features, np.float32), np.zeros(n_features, np.float32)
     image, changes = np.empty(n_features, np.float32), np.empty(len(index), np.float32)
-    target, previous = np.float32(-1), zero
+    previous = zero
     d[:] = 0
     for _ in range(max_iter):
         size = cross = zero
         for k in range(n_features):
             size += metric[k] * left[k] * left[k]
             cross += metric[k] * left[k] * before[k]
-        if target < 0:
-            target = size * tol * tol
-        if size <= target:
+        if size <= least:
             return
         mix = max((size - cross) / previous, zero) if previous > 0 else zero
         slope = zero
@@ -97,33 +106,56 @@ def _conjugate_gradients(
 
 
 @njit(**_OPTIONS)
+def first_steps(
+    atoms: Any, guesses: Any, metric: Any, alpha: Any, queries: Any, tol: Any, points: Any
+) -> None:
+    """Take every point r to F(r) = 0 as far as the atoms whose guess is positive are concerned."""
+    n_features = points.shape[1]
+    left, step = np.empty(n_features, np.float32), np.empty(n_features, np.float32)
+    for i in range(len(points)):
+        index = np.flatnonzero(guesses[i] > 0)
+        prices = np.empty(len(index), np.float32)
+        size = np.float32(0)
+        for k in range(n_features):
+            left[k] = queries[i, k] - points[i, k] / metric[k]
+            size += metric[k] * queries[i, k] * queries[i, k]
+        for a in range(len(index)):
+            x, price = atoms[index[a]], np.float32(0)
+            for k in range(n_features):
+                price += x[k] * points[i, k]
+            prices[a] = price
+            if price > 0:
+                for k in range(n_features):
+                    left[k] -= price / alpha * x[k]
+        _conjugate_gradients(atoms, index, prices, metric, alpha, left, tol * tol * size, _MAX_ITER, step)
+        points[i] += step
+
+
+@njit(**_OPTIONS)
 def newton_steps(
-    atoms: Any,
-    prices: Any,
-    first: bool,
-    metric: Any,
-    alpha: Any,
-    scales: Any,
-    lefts: Any,
-    tols: Any,
-    steps: Any,
+    atoms: Any, prices: Any, metric: Any, alpha: Any, scales: Any, lefts: Any, tols: Any, steps: Any
 ) -> None:
     """Write the Newton step of every query, which takes only some atoms into account.
 
-    They are those whose price is positive, or negative by no more than a hundredth of the largest. In the
-    first step the prices are guesses, r and X'r being zero. Lefts (-F) and steps are divided by the scales.
+    They are those whose price is positive, or negative by little. Lefts (-F) and steps are divided by the
+    scales.
     """
     n_atoms = prices.shape[1]
     index, some = np.empty(n_atoms, np.int64), np.empty(n_atoms, np.float32)
     for i in range(len(prices)):
-        threshold = -0.01 * max(prices[i].max(), 0.0)
+        threshold = -_MARGIN * max(prices[i].max(), 0.0)
         count = 0
-        for j in range(n_atoms):
-            if prices[i, j] > threshold:
-                index[count], some[count] = j, 0.0 if first else prices[i, j] / scales[i]
-                count += 1
+        for positive in (True, False):  # side by side, so that whole blocks of the others can be skipped
+            for j in range(n_atoms):
+                if prices[i, j] > (0.0 if positive else threshold) and (positive or prices[i, j] <= 0):
+                    index[count], some[count] = j, prices[i, j] / scales[i]
+                    count += 1
+        size = np.float32(0)
+        for k in range(len(metric)):
+            size += metric[k] * lefts[i, k] * lefts[i, k]
+        least = tols[i] * tols[i] * size
         _conjugate_gradients(
-            atoms, index[:count], some[:count], metric, alpha, lefts[i], tols[i], _MAX_ITER, steps[i]
+            atoms, index[:count], some[:count], metric, alpha, lefts[i], least, _MAX_ITER, steps[i]
         )
 
 
@@ -183,30 +215,33 @@ def advance(prices: Any, changes: Any, lengths: Any, l2: float, w: float) -> Non
 
 @njit(**_OPTIONS)
 def correct_codes(
-    prices: Any, inner: Any, alpha: float, l2: float, w: float, gap: Any, violation: Any
+    prices: Any, inner: Any, alpha: float, l2: float, w: float, rounding: float, gap: Any, violation: Any
 ) -> None:
     """Overwrite the prices q by the codes ``max(q, 0)/alpha + X'r/w`` and certify them, given X'r."""
     for i in range(len(prices)):
         for j in range(prices.shape[1]):
             prices[i, j] = max(prices[i, j], 0.0) / alpha + inner[i, j] / w
-    certify(prices, inner, l2, w, gap, violation)
+    certify(prices, inner, l2, w, rounding, gap, violation)
 
 
 @njit(**_OPTIONS)
-def certify(codes: Any, inner: Any, l2: float, w: float, gap: Any, violation: Any) -> None:
+def certify(codes: Any, inner: Any, l2: float, w: float, rounding: float, gap: Any, violation: Any) -> None:
     """Write primal minus dual value and the largest entry of the half gradient, given X'r with r = y - Xc.
 
     Because ``r - y = -Xc``, the gap is ``sum_j w(c_j) c_j^2 - 2 c_j x_j'r + (x_j'r)^2 / w(x_j'r)``. No term
-    is negative, so nothing cancels, and gaps far below the rounding of the objective can be told.
+    is negative, so nothing cancels, and gaps far below the rounding of the objective can be told. What the
+    products x_j'r may be wrong by, ``rounding * max(1, ||c||_1)`` each, is added: a term is a square over l2.
     """
     for i in range(len(codes)):
-        total = largest = 0.0
+        total = largest = size = 0.0
         for j in range(codes.shape[1]):
             c, q = codes[i, j], inner[i, j]
+            size += abs(c)
             slope = (l2 if c > 0 else w) * c - q
             largest = max(largest, abs(slope))
             if (c > 0) == (q > 0):
                 total += slope * slope / (l2 if c > 0 else w)
             else:
                 total += (l2 if c > 0 else w) * c * c - 2 * c * q + q * q / (l2 if q > 0 else w)
-        gap[i], violation[i] = total, largest
+        error = rounding * max(size, 1.0) * np.sqrt(codes.shape[1] / l2)
+        gap[i], violation[i] = (np.sqrt(total) + error) ** 2, largest

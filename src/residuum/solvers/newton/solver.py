@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.problem import CodingProblem
+from residuum.problem import CodingProblem, Solution
 from residuum.solvers.active_set import ActiveSet
-from residuum.solvers.base import Solution
 from residuum.solvers.closed_form import ClosedForm
 from residuum.system.threads import run_chunks, thread_count
 
 _SINGLE_TOL = 1e-6  # codes in float32 cannot promise a smaller gap
-_ROWS = 128  # more queries at a time make the products no faster
+_ROWS = 256  # more queries at a time make the products no faster
 _WORK_ENTRIES = 2**22  # codes at a time in all threads; each takes about 24 bytes while it is computed
 
 

@@ -1,0 +1,206 @@
+"""Input and output of several commands: the data that options name, notes and warnings, files to write."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from residuum.cli.options import DELIMITERS
+from residuum.errors import DataError, DataFormatError, NotConvergedError, UsageError
+from residuum.system.progress import progress_bars
+
+if TYPE_CHECKING:
+    from residuum.inputs import OwnData
+    from residuum.models.file import SavedModel
+
+EXTRACTOR = "images"  # name of the step of a model that takes image files
+
+
+def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
+    from residuum.inputs import TextFormat
+
+    delimiter = DELIMITERS.get(options.pop("delimiter"))
+    layout = {name: options.pop(name) for name in ("header", "decimal", "encoding", "missing")}
+    drop = tuple(name.strip() for group in options.pop("drop") for name in group.split(",") if name.strip())
+    return {
+        "label": options.pop("label"),
+        "drop": drop,
+        "labels": options.pop("labels"),
+        "text": TextFormat(delimiter=delimiter, **layout),
+    }
+
+
+def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
+    """The samples at `path`, joined with those of --test as their held-out part; notes go to stderr.
+
+    The options for reading and splitting, other than --test-size, are taken out of `options`.
+    """
+    from residuum.inputs import ExpectedColumns, read_data
+    from residuum.inputs.splitting import join_train_and_test
+
+    reading = _reading_arguments(options)
+    test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
+    data = read_data(path, split=split, group=group, **reading)
+    say_notes(data)
+    if test is None:
+        return data
+    if data.split is not None or options["test_size"] is not None:
+        raise UsageError("--test brings the held-out samples: leave --split and --test-size out.")
+    if data.features is None:
+        raise UsageError(
+            f"--test goes with tables and arrays. Put the images into {path}/train and {path}/test instead."
+        )
+    expected = ExpectedColumns(data.columns, data.features.shape[1], data.label)
+    held_out = read_data(test, group=group, expected=expected, **reading)
+    say_notes(held_out)
+    return join_train_and_test(data, held_out)
+
+
+def read_queries(
+    model: Path, data: Path, options: dict[str, Any], *, split: str | None = None
+) -> tuple[SavedModel, OwnData, Any]:
+    """The model, the samples of `data` with features, and the estimator that takes them; notes go to stderr.
+
+    The samples are read as the training samples were, of which `residuum fit` left a description in the
+    model. The estimator is the model without the step that reads image files, whose work is done.
+    """
+    from residuum.inputs import ExpectedColumns, read_data
+    from residuum.models.file import open_model
+
+    reading = _reading_arguments(options)
+    saved = open_model(model)
+    about = saved.about.get("input", {})
+    n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
+    columns = tuple(about.get("columns") or ()) or None
+    expected = ExpectedColumns(columns, n_features, about.get("label")) if n_features is not None else None
+    queries, estimator = read_data(data, split=split, expected=expected, **reading), saved.estimator
+    takes_images = about.get("kind") == "images"
+    if takes_images != (queries.kind == "images"):
+        kinds = {True: "a folder of images", False: "numbers"}
+        raise UsageError(f"The model takes {kinds[takes_images]}; {data} is {kinds[not takes_images]}.")
+    if takes_images:
+        queries, estimator = _image_queries(estimator, about, queries)
+    else:
+        queries = _checked_queries(queries, n_features, about.get("image_shape"))
+    say_notes(queries)
+    return saved, queries, estimator
+
+
+def _checked_queries(queries: OwnData, n_features: int | None, shape: Sequence[int] | None) -> OwnData:
+    """Samples with as many features as the model takes, and with the shape of its pictures."""
+    assert queries.features is not None
+    found = queries.features.shape[1]
+    if n_features not in (None, found):
+        raise DataFormatError(
+            f"{queries.source} has {found} features for each sample, the model takes {n_features}."
+        )
+    if queries.image_shape is None and shape and math.prod(shape) == found:
+        return replace(queries, image_shape=tuple(shape))
+    return queries
+
+
+def _image_queries(estimator: Any, about: dict[str, Any], queries: OwnData) -> tuple[OwnData, Any]:
+    from sklearn.pipeline import Pipeline
+
+    from residuum.inputs.image_features import with_features, with_pixels
+
+    if about.get("features", {}).get("with") == "pixels":
+        return with_pixels(queries, about["image_shape"]), estimator
+    if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
+        raise UsageError("The model was fitted to images, but holds no step that reads them.")
+    with progress_bars() as report:
+        return with_features(queries, estimator[0], progress=partial(report, "images")), estimator[1:]
+
+
+def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, Any]:
+    """A folder of images with features as --with says, and what extracted them (None for pixels).
+
+    An extractor learns from the training images where some are held out, else from all of them.
+    """
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.image_features import with_features, with_pixels
+    from residuum.models.preparing import built_extractor
+
+    name, extractor = options["extractor"] or "bow_sift", None
+    if name == "pixels":
+        found = with_pixels(data, options["image_shape"])
+    else:
+        extractor = built_extractor(name, options["weights"], options["device"])
+        if data.split is not None and (data.split == "test").any():
+            fit_extractor(extractor, data.rows(data.split == "train").paths or ())
+        with progress_bars() as report:
+            found = with_features(data, extractor, progress=partial(report, name))
+    say_notes(found, before=data)
+    return found, extractor
+
+
+def say_notes(data: OwnData, *, before: OwnData | None = None) -> None:
+    """Print what was guessed or left out to stderr, without the notes that `before` had already."""
+    for note in data.notes[len(before.notes) if before else 0 :]:
+        click.echo(f"{data.source}: {note}", err=True)
+
+
+@contextmanager
+def report_warnings() -> Iterator[list[str]]:
+    """Print every warning once to stderr, in one line; yield a list that gets those about convergence."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    unconverged: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield unconverged
+        finally:
+            unconverged += [str(w.message) for w in caught if w.category is ConvergenceWarning]
+            for text in dict.fromkeys(" ".join(str(w.message).split()) for w in caught):
+                click.echo(f"Warning: {text}", err=True)
+
+
+def require_convergence(unconverged: list[str]) -> None:
+    """Leave with exit code 4 where the results are complete but some code missed its tolerance."""
+    if unconverged:
+        raise NotConvergedError(f"The results are complete, but: {unconverged[0]}")
+
+
+def check_target(path: Path, *inputs: Path | None, option: str = "--out") -> Path:
+    """The file to write, with links followed; a place that must not or cannot be written is refused now.
+
+    A file is written under another name and then renamed, which would replace a file that is read (one of
+    `inputs`), a pipe or a device.
+    """
+    there = os.path.exists(path)  # noqa: PTH110  (unlike Path.exists, no error where the name is too long)
+    if there and not path.is_file():
+        raise UsageError(f"{option} must name an ordinary file. Got {path}, a folder, a pipe or a device.")
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"The folder {path.parent} for {path.name} does not exist. Make it first, or change {option}."
+        )
+    for source in inputs:
+        if there and source is not None and source.exists() and path.samefile(source):
+            raise UsageError(f"{option} {path} would overwrite {source}, which is read. Choose another name.")
+    if not os.access(path.parent, os.W_OK):
+        raise DataError(f"The folder {path.parent} cannot be written. Choose another place with {option}.")
+    return path.resolve()
+
+
+def write_output(path: Path, text: str, *, option: str = "--out") -> None:
+    """Write the whole file or nothing; an error names the option that chose the place."""
+    from residuum.system.files import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."
+        ) from error
