@@ -1,7 +1,8 @@
 """Search for a certificate that lies: python tests/search_for_lies.py [problems] [--seed 0] [--seconds 600].
 
-Small random problems of all degenerate kinds are solved, and every certificate is held against better codes that
-other methods find. Values are compared in exact rational arithmetic where floating point leaves it open. A lie is
+Small random problems of all degenerate kinds are solved, and every certificate is held against better codes
+that other methods find. Values are compared in exact rational arithmetic where floating point leaves it open.
+A lie is
 
     gap        a code that is better by more than the gap allows;
     converged  a query that counts as converged with a gap or a violation above what its tolerance promises;
@@ -13,6 +14,7 @@ Not to converge, or to report a large gap, is no lie; the share of such answers 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import time
@@ -23,7 +25,6 @@ from fractions import Fraction
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary
 from residuum.least_squares import lasso, nnls
@@ -162,74 +163,60 @@ def exact_value(A, b, code, l1, l2):
     weights = [Fraction(float(code[j])) for j in used]
     total = sum((Fraction(l1) * abs(c) + Fraction(l2) * c * c for c in weights), Fraction(0))
     for i in range(len(b)):
-        rest = Fraction(float(b[i])) - sum((Fraction(float(A[i, j])) * c for j, c in zip(used, weights)), Fraction(0))
+        rest = Fraction(float(b[i]))
+        for j, c in zip(used, weights, strict=True):
+            rest -= Fraction(float(A[i, j])) * c
         total += rest * rest
     return total
 
 
-def rivals(A, b, code, l1, l2, signed, rng):
-    """Feasible codes that may be better."""
-    A, b = A.astype(np.float64), b.astype(np.float64)
-    n = A.shape[1]
+def scaled_columns(A, b, l2):
+    """Columns of unit norm, continued by the roots of their ridges, their right-hand side, the norms."""
+    A, n = A.astype(np.float64), A.shape[1]
     size = np.linalg.norm(A, axis=0)
     size[size == 0] = 1
-    X = A / size
-    ridge = np.sqrt(l2) / size
-    stacked, target = np.vstack([X, np.diag(ridge)]), np.concatenate([b, np.zeros(n)])
-    if l1 == 0 and not signed:
+    return np.vstack([A / size, np.diag(np.sqrt(l2) / size)]), np.concatenate([b, np.zeros(n)]), size
+
+
+def on_support(columns, target, size, part, signs, l1):
+    """The minimiser on a support with its signs, clipped to them."""
+    C, code = columns[:, part], np.zeros(columns.shape[1])
+    with contextlib.suppress(np.linalg.LinAlgError):
+        lean = np.linalg.lstsq(C.T, l1 / 2 / size[part] * signs, rcond=None)[0] if l1 else 0.0
+        z = np.linalg.lstsq(C, target - lean, rcond=None)[0]
+        code[part] = np.where(z * signs > 0, z, 0.0)
+    return code / size
+
+
+def rivals(A, b, code, l1, l2, signed, rng):
+    """Feasible codes that may be better."""
+    columns, target, size = scaled_columns(A, b, l2)
+    n = len(size)
+    if not signed and l1 == 0:
         for factor in (1.0, size):
-            try:
-                yield scipy.optimize.nnls(stacked * factor, target, maxiter=30 * n)[0] * factor / size
-            except RuntimeError:
-                pass
+            with contextlib.suppress(RuntimeError):
+                yield scipy.optimize.nnls(columns * factor, target, maxiter=30 * n)[0] * factor / size
     elif not signed and n <= len(b) + (n if l2 else 0):
-        lean = np.linalg.lstsq(stacked.T, l1 / 2 / size, rcond=None)[0]
-        try:
-            yield scipy.optimize.nnls(stacked, target - lean, maxiter=30 * n)[0] / size
-        except RuntimeError:
-            pass
-    used = np.flatnonzero(code)
-    signs = np.sign(code)
-    for _ in range(3):
-        # The minimiser on the support, and on the support with an atom more or less.
-        some = set(used.tolist()) ^ ({int(rng.integers(0, n))} if _ else set())
-        part = sorted(some)
-        if not part:
-            continue
-        s = np.where(signs[part] == 0, 1.0 if not signed else rng.choice([-1.0, 1.0]), signs[part])
-        C = stacked[:, part]
-        try:
-            lean = np.linalg.lstsq(C.T, l1 / 2 / size[part] * s, rcond=None)[0] if l1 else 0.0
-            z = np.linalg.lstsq(C, target - lean, rcond=None)[0]
-        except np.linalg.LinAlgError:
-            continue
-        better = np.zeros(n)
-        better[part] = np.where(z * s > 0, z, 0.0)
-        yield better / size
+        lean = np.linalg.lstsq(columns.T, l1 / 2 / size, rcond=None)[0]
+        with contextlib.suppress(RuntimeError):
+            yield scipy.optimize.nnls(columns, target - lean, maxiter=30 * n)[0] / size
+    used = set(np.flatnonzero(code).tolist())
+    for k in range(3):  # the minimiser on the support, and on the support with an atom more or less
+        part = sorted(used ^ {int(rng.integers(0, n))} if k else used)
+        missing = rng.choice([-1.0, 1.0]) if signed else 1.0
+        signs = np.where(code[part] == 0, missing, np.sign(code[part]))
+        yield on_support(columns, target, size, part, signs, l1) if part else np.zeros(n)
     yield np.zeros(n)
 
 
 def all_supports(A, b, l1, l2, signed):
     """The minimiser on every support, for few atoms."""
-    A, b = A.astype(np.float64), b.astype(np.float64)
+    scaled = scaled_columns(A, b, l2)
     n = A.shape[1]
-    size = np.linalg.norm(A, axis=0)
-    size[size == 0] = 1
-    stacked = np.vstack([A / size, np.diag(np.sqrt(l2) / size)])
-    target = np.concatenate([b, np.zeros(n)])
     for count in range(1, n + 1):
         for part in map(list, itertools.combinations(range(n), count)):
-            for s in itertools.product((1.0, -1.0), repeat=count) if signed else [(1.0,) * count]:
-                C, s = stacked[:, part], np.array(s)
-                try:
-                    lean = np.linalg.lstsq(C.T, l1 / 2 / size[part] * s, rcond=None)[0] if l1 else 0.0
-                    z = np.linalg.lstsq(C, target - lean, rcond=None)[0]
-                except np.linalg.LinAlgError:
-                    continue
-                if (z * s >= 0).all():
-                    code = np.zeros(n)
-                    code[part] = z
-                    yield code / size
+            for signs in itertools.product((1.0, -1.0), repeat=count) if signed else [(1.0,) * count]:
+                yield on_support(*scaled, part, np.array(signs), l1)
 
 
 def is_refuted(A, b, code, gap, rival, l1, l2):
@@ -264,8 +251,9 @@ def check_call(rng, report):
         counts["certified to 1e-6"] += bool(gap <= 1e-6)
         sane = np.isfinite(code).all() and np.isfinite([gap, solution.violation[i]]).all()
         wrong = [] if sane and (signed or (code >= 0).all()) else ["number"]
-        small = max(tol, 4 * np.finfo(float).eps * np.abs(code * np.linalg.norm(A, axis=0)).sum() / max(np.linalg.norm(b), 1e-300))
-        if solution.converged[i] and not (gap <= tol and solution.violation[i] <= 1.01 * small):
+        reach = np.abs(code) @ np.linalg.norm(A, axis=0) / max(np.linalg.norm(b), 1e-300)
+        small = max(tol, 4.04 * np.finfo(float).eps * reach)
+        if solution.converged[i] and not (gap <= tol and solution.violation[i] <= small):
             wrong.append("converged")
         others = rivals(A, b, code, l1, l2, signed, rng)
         if exhaustive:
@@ -285,28 +273,21 @@ def check_call(rng, report):
 
 def _check_problem(rng, A, B, l1, l2, signed, codes, report):
     """The gap of `CodingProblem` for codes near the optimum and far from it."""
-    atoms = np.ascontiguousarray(A.T)
-    dictionary = Dictionary(atoms, np.array([0, len(atoms)]), np.arange(len(atoms)))
-    size = np.linalg.norm(atoms.astype(float), axis=1)
+    size = np.linalg.norm(A.astype(float), axis=0)
     if not ((size > 0.01) & (size < 100)).all():
         return
-    dictionary = Dictionary((atoms / size[:, None]).astype(atoms.dtype), dictionary.starts, dictionary.samples)
+    X, codes = (A / size).astype(A.dtype), codes * size
+    dictionary = Dictionary(np.ascontiguousarray(X.T), np.array([0, len(size)]), np.arange(len(size)))
     problem = CodingProblem(l1=l1, l2=l2, neg_weight=0.0 if signed else np.inf)
-    codes = codes * size
     moved = codes * (1 + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(codes.shape))
     for tried in (codes, moved if signed else np.maximum(moved, 0)):
         gaps = problem.gap(dictionary, B.T, tried)
-        for i, gap in enumerate(gaps):
+        for b, code, best, gap in zip(B.T, tried, codes, gaps, strict=True):
             report["counts"]["gaps of problems"] += 1
-            X = dictionary.atoms.T
-            bad = np.isnan(gap) or (
-                B[:, i].any()
-                and any(is_refuted(X, B[:, i], tried[i], gap, rival, l1, l2) for rival in (codes[i], tried[i] * 0, codes[i] * 0.999))
-                and np.isfinite(gap)
-            )
-            if bad:
+            others = (best, 0 * best, 0.999 * best) if b.any() and np.isfinite(gap) else ()
+            if np.isnan(gap) or any(is_refuted(X, b, code, gap, other, l1, l2) for other in others):
                 report["counts"]["lies: gap of a problem"] += 1
-                report["lies"].append(("problem", problem, X, B[:, i], tried[i], gap))
+                report["lies"].append(("problem", problem, X, b, code, gap))
 
 
 def search(n_problems, seed=0, seconds=None):
@@ -328,7 +309,8 @@ def main():
     parser.add_argument("--seconds", type=float)
     arguments = parser.parse_args()
     report = search(arguments.problems, arguments.seed, arguments.seconds)
-    print(json.dumps({**report["counts"], "not converged": dict(report["open"]), "of": dict(report["families"])}, indent=1))
+    report["counts"] |= {"not converged": report["open"], "of": report["families"]}
+    print(json.dumps(report["counts"], indent=1))
     for lie in report["lies"][:20]:
         print(*lie, sep="\n")
     raise SystemExit(1 if report["lies"] else 0)

@@ -33,9 +33,9 @@ class Solution:
         Largest violation of the optimality conditions over the atoms; for non-negative codes
         ``max|min(c, X'(Xc - y))|``.
     gap : ndarray of float64, shape (n_queries,)
-        Upper bound on how far the objective is from its minimum, divided by ``||y||^2``. It holds for the atoms,
-        the query and the code exactly as they are, rounding included. Where nothing better can be proved it is
-        the objective itself.
+        Upper bound on how far the objective is from its minimum, divided by ``||y||^2``. It holds for the
+        atoms, the query and the code exactly as they are, rounding included. Where nothing better can be
+        proved it is the objective itself.
     converged : ndarray of bool, shape (n_queries,)
         Whether the query met the tolerance that was asked for. Never True for a code that is not finite.
     """
@@ -118,11 +118,12 @@ class CodingProblem:
     def gap(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
         """Upper bound on ``(value(c) - min value) / ||y||^2``, shape (n_queries,), rounding included.
 
-        For ``shared = 1, classwise = 0`` the bound is a duality gap. With the penalty phi(c_j) of one code, its
-        conjugate phi* and any vector r' it is ``||r - r'||^2 + sum_j phi(c_j) - 2 c_j x_j'r' + phi*(2 x_j'r')``,
-        where r = y - Xc and no term is negative. Where phi* may be infinite, r' is r moved or shrunk until it is
-        not; r' = 0 serves where no better vector is known. Otherwise strong convexity gives
-        ``||gradient/2||^2 / l2``. The gap is inf for codes that are infeasible or not finite.
+        For ``shared = 1, classwise = 0`` the bound is a duality gap. With the penalty phi(c_j) of one code,
+        its conjugate phi*, r = y - Xc and any vector r' it is
+        ``||r - r'||^2 + sum_j phi(c_j) - 2 c_j x_j'r' + phi*(2 x_j'r')``, where no term is negative.
+        Where phi* may be infinite, r' is r moved or shrunk until it is not; r' = 0 serves where no better
+        vector is known. Otherwise strong convexity gives ``||gradient/2||^2 / l2``. The gap is inf for codes
+        that are infeasible or not finite.
         """
         queries, codes = np.asarray(queries, dtype=np.float64), np.asarray(codes, dtype=np.float64)
         exponents = np.frexp(np.abs(queries).max(axis=1, initial=0.0))[1][:, None]
@@ -141,8 +142,8 @@ class CodingProblem:
                 bound = np.sum(half**2 / self.l2, axis=1)
             else:
                 raise ValueError(
-                    f"No certificate is known for {self}: use shared=1 with classwise=0, or l1=0, neg_weight=0 "
-                    "and l2 > 0."
+                    f"No certificate is known for {self}: use shared=1 with classwise=0, or l1=0, "
+                    "neg_weight=0 and l2 > 0."
                 )
             relative = np.where(bound > 0, bound / energy, 0.0)
         return np.where(np.isnan(bound), np.inf, relative)
@@ -181,7 +182,8 @@ class CodingProblem:
         prices = dictionary.correlations(residual)  # (n_queries, n_atoms)
         depth = _U * (dictionary.n_features + 8)
         tau = depth * np.sqrt(np.sum(residual**2, axis=1, keepdims=True))  # error of a price
-        two_sided, inner = self.neg_weight == 0, dictionary.interior if self.l2 == self.l1 == 0 else np.empty(0)
+        two_sided = self.neg_weight == 0
+        inner = dictionary.interior if self.l2 == self.l1 == 0 else np.empty(0)
         largest = (np.abs(prices) if two_sided else prices).max(axis=1, keepdims=True) + 2 * tau
         if self.l2 > 0 or (self.l1 == 0 and (two_sided or not len(inner))):
             return residual, prices - tau, prices + tau

@@ -81,7 +81,8 @@ def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, Exponents]:
     """Unit atoms, and the exponents of two between their rows and the atoms as given."""
     kind = np.float32 if atoms.dtype == np.float32 else np.float64
     rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
-    norms, exponents = np.empty(len(rows)), np.zeros(len(rows), np.int32)
+    norms: FloatArray = np.empty(len(rows))
+    exponents = np.zeros(len(rows), np.int32)
     for part in _blocks(len(rows)):
         block = rows[part].astype(np.float64, copy=False)
         with np.errstate(over="ignore"):
@@ -137,8 +138,8 @@ def _inner(atoms: UnitAtoms, twins: tuple[IntArray, IntArray], lines: IntArray) 
     """A direction inside the half space of all atoms; it is sought harder where there is need.
 
     The price of an atom that is nearly a duplicate of one in the support cannot be told from zero, so that
-    certificates need the direction. If there is one, the point of the convex hull of the atoms that is nearest
-    to zero is one. With weights w it is Xw for the minimiser of ||Xw||^2 + (1 - sum_j w_j)^2 over w >= 0.
+    certificates need the direction. If any exists, the point of the convex hull of the atoms that is nearest
+    to zero is one: a multiple of Xw for the minimiser of ||Xw||^2 + (1 - sum_j w_j)^2 over w >= 0.
     """
     inner = inner_direction(atoms.rows, atoms.scale)
     shared, group = twins
@@ -176,15 +177,19 @@ def _scale_gram(gram: FloatArray, atoms: UnitAtoms, exponents: Exponents) -> Flo
         if not np.isfinite(gram32).all():
             return None
     probes = np.random.default_rng(0).choice([-1.0, 1.0], (atoms.n_atoms, 3))
-    combined = sum(atoms.unit(part).T @ probes[part] for part in _blocks(atoms.n_atoms))
-    wrong = np.abs(gram32 @ probes.astype(np.float32) - np.column_stack([atoms.products(v) for v in combined.T]))
+    combined = np.zeros((atoms.rows.shape[1], 3))
+    for part in _blocks(atoms.n_atoms):
+        combined += atoms.unit(part).T @ probes[part]
+    right = np.column_stack([atoms.products(vector) for vector in combined.T])
+    wrong = np.abs(gram32 @ probes.astype(np.float32) - right)
     # What float32 may lose in the sums, here or in a Gram matrix of the caller.
     allowed = 1e-6 * (np.sqrt(atoms.rows.shape[1]) + 10) * np.sqrt(atoms.n_atoms)
     diagonal = np.abs(np.diagonal(gram32) - (atoms.scale > 0)).max(initial=0.0)
     if (worst := max(float(wrong.max(initial=0.0)), float(diagonal))) > allowed:
         raise ValueError(
-            "The 'gram' parameter must be the matrix of inner products of the columns of A, A.T @ A. Got a matrix "
-            f"that differs from it by up to {worst:.1e}, for columns of unit norm. Pass gram=None to have it computed."
+            "The 'gram' parameter must be A.T @ A, the inner products of the columns of A. Got a matrix "
+            f"that differs from it by up to {worst:.1e}, for columns of unit norm. Leave gram out to have it "
+            "computed."
         )
     return gram32
 

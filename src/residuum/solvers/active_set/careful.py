@@ -4,9 +4,9 @@ It works in NumPy, one query at a time: such supports are too few to compile for
 (x_j; sqrt(ridge_j) e_k) of A, where k is its place in the support, and A = QR. Residuals are computed from Q
 and not from the codes, which may be so large that nothing is left of the residual after rounding.
 
-An atom that enters lowers the objective by its excess over the distance from the span of the support, squared. So
-the atom enters for which this is largest, however small its excess is: of two atoms that are nearly opposite
-neither seems worth anything until the other is there.
+An atom that enters lowers the objective by the square of its excess over its distance from the span of the
+support. So the atom enters for which this is largest, however small its excess is: of two atoms that are
+nearly opposite neither seems worth anything until the other is there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _step(
 ) -> tuple[Support, int, bool, Fit | None]:
     """Move towards the minimiser on the support: the place of the atom that has to leave on the way, or -1.
 
-    Then come whether it left because it depends on the others, and what is known of the minimiser if it was reached.
+    Then come whether it left because it depends on the others, and the minimiser if it was reached.
     """
     q, r = np.linalg.qr(columns)
     small = np.abs(np.diagonal(r)) <= DEPENDENT

@@ -4,17 +4,18 @@ For a code c with the residual r = y - Xc and any r' with x_j'r' <= shift_j for 
 
     f(c) - min f  <=  ||r - r'||^2 + 2 sum_j |c_j| (shift_j - sign(c_j) x_j'r'),
 
-where no term is negative, so nothing cancels. A ridge counts as further features, one for each atom: x_j becomes
-(x_j; sqrt(ridge_j) e_j) and r becomes (r; -sqrt(ridge_j) c_j). Then r' exists for any first part, at a price of
-(x_j'r' - shift_j)_+^2 / ridge_j. Points r' come from
+where no term is negative, so nothing cancels. A ridge counts as further features, one for each atom: x_j
+becomes (x_j; sqrt(ridge_j) e_j) and r becomes (r; -sqrt(ridge_j) c_j). Then r' exists for any first part, at
+a price of (x_j'r' - shift_j)_+^2 / ridge_j. Points r' come from
 
 *   zero: the bound is the objective itself, and always holds;
 *   moving r inwards along a direction u with X'u >= 1, if all atoms lie in an open half space (`_by_moving`);
 *   shrinking r, with l1 > 0 (`_by_shrinking`);
 *   the ridge, with r' = r (`_by_ridge`);
-*   projecting r so that all atoms W of the support fulfil their equation exactly (`_by_projecting`). This point
-    need not be computed. Its distance from r is d = ||L^{-1} t||, with the gradient t and the Gram matrix LL' on
-    W, and it is feasible if all other atoms keep a distance of d. The bound d^2 is of second order.
+*   projecting r so that all atoms W of the support fulfil their equation exactly (`_by_projecting`). This
+    point need not be computed. Its distance from r is d = ||L^{-1} t||, with the gradient t and the Gram
+    matrix LL' on W, and it is feasible if all other atoms keep a distance of d. The bound d^2 is of second
+    order.
 
 The bounds hold for the exact problem in spite of rounding, which every term includes: with unit roundoff u,
 
@@ -91,7 +92,7 @@ def _by_moving(task, e, over):
 
 @njit(**INNER)
 def _by_shrinking(task, e, over):
-    """With r' = r / (1 + s), where s is the largest violation over its shift; no shift is below the query's."""
+    """With r' = r / (1 + s), where s is the largest violation over the query's shift, which is the least."""
     shift = task.query.state[0].shift
     if not shift > 0.0:
         return NEVER
@@ -165,7 +166,7 @@ def _gap(task, e, over, nearest, penalty, factored):
         gap = min(gap, _by_ridge(task, e, penalty))
     if factored and gap > 0.1 * task.limits.wish:
         gap = min(gap, _by_projecting(task, e, nearest, task.query.state[0].fine))
-    return gap * MORE
+    return gap * (MORE + 4.0 * work.r.shape[0] * U)  # the norm of y is 1 up to rounding
 
 
 @njit(**INNER)
@@ -174,10 +175,10 @@ def _on_a_line_of_the_support(task, j):
     lines, index = task.atoms.lines, task.query.atom
     if task.query.state[0].shift > 0.0 or task.atoms.ridge[0] > 0.0:
         return False
+    found = False
     for a in range(task.query.state[0].size):
-        if lines[index[a]] == lines[j]:
-            return True
-    return False
+        found |= lines[index[a]] == lines[j]
+    return found
 
 
 @njit(**INNER)

@@ -105,7 +105,8 @@ def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) ->
     double, single = (rows if rows.dtype == kind else np.empty((0, rows.shape[1]), kind) for kind in "df")
     inner = np.empty(0) if signed else prepared.inner
     x = Rows(*map(_read_only, (double, single, scale)))
-    arrays = (prepared.gram32, weight, weight.astype(np.float32), barred, hidden, prepared.lines, ridge, inner)
+    weights = (weight, weight.astype(np.float32))
+    arrays = (prepared.gram32, *weights, barred, hidden, prepared.lines, ridge, inner)
     return Atoms(x, *map(_read_only, arrays)), largest
 
 
@@ -209,7 +210,7 @@ class Chunk:
             support=Support(atom, value.copy(), np.where(value < 0, -1.0, 1.0)),
             signed=self.limits.signed,
         )
-        if self.value(i, atom, value) < self.value(i, support.atom, support.code):
+        if self.objective(i, atom, value) < self.objective(i, support.atom, support.code):
             return
         order, count = np.argsort(support.atom), len(support.atom)
         if count > self.room:
@@ -218,7 +219,7 @@ class Chunk:
         self.queries.value[i, :count] = support.code[order]
         self.state["size"][i] = count
 
-    def value(self, i: int, atom: Any, code: FloatArray) -> float:
+    def objective(self, i: int, atom: Any, code: FloatArray) -> float:
         """Objective of a code of query i, and what rounding the code may add to it."""
         atoms, size = self.atoms, np.abs(code)
         r = self.queries.y[i].astype(LONG) - code.astype(LONG) @ self.prepared.unit(atom).astype(LONG)
@@ -238,9 +239,10 @@ class Chunk:
         return prices
 
     def codes(self, norms: FloatArray, exponents: Any) -> tuple[FloatArray, Any, Any]:
-        """Codes in the caller's units, as pieces of a CSR array: values, atoms, number of atoms of each query.
+        """Codes in the caller's units, as pieces of a CSR array: values, atoms, number of atoms per query.
 
-        The norms of the queries are ``norms * 2**exponents``. Codes that overflow are shortened until they do not.
+        The norms of the queries are ``norms * 2**exponents``. Codes that overflow are shortened until they
+        do not.
         """
         queries, prepared = self.queries, self.prepared
         used = np.arange(queries.atom.shape[1]) < self.state["size"][:, None]
@@ -268,6 +270,6 @@ class Chunk:
             y = np.ldexp(given[i].astype(LONG), -exponents[i]) / norm
             shift, signed = float(self.state["shift"][i]), self.limits.signed
             code /= self.prepared.scale[atom].astype(LONG) * norm
-            case = Case(self.prepared, self.atoms, signed, shift, y, atom, code)
+            case = Case(self.prepared, self.atoms, signed, shift, y=y, support=atom, code=code)
             self.state["violation"][i], self.state["gap"][i] = prove(case)
             self.state["rounding"][i] = 4 * np.finfo(np.float64).eps * float(np.abs(code).sum())

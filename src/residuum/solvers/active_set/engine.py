@@ -47,10 +47,12 @@ def solve_active_set(
         Allow negative codes: lasso and elastic net.
     gram : ndarray of shape (n_atoms, n_atoms), optional
         ``atoms @ atoms.T``; otherwise built when it is small and there are queries enough to pay for it.
+        One that is given makes the solver faster at most: certificates do not depend on it.
     x0 : array or sparse array of shape (n_queries, n_atoms), optional
         Warm start.
     tol : float
         Largest violation, in the scale of unit norms, and largest gap of a query that counts as converged.
+        Where codes are so large that rounding them makes a larger violation, that violation is allowed.
     max_iter : int, optional
         Most pricing rounds per query; 1000 when None.
     n_jobs : int, optional

@@ -1,10 +1,9 @@
 """Exact questions about floating-point vectors: is one a multiple of another, or a combination of others?
 
-Rounding makes such questions undecidable in floating point. But every such number is an integer times a power
-of two, so the questions keep their answers when all numbers are taken modulo an odd prime, where arithmetic is
-exact and fast. A vector that depends on others does so modulo every prime. One that does not could seem to
-modulo a prime that divides one certain integer; that this happens for both primes below by accident has a
-probability near 2^-60.
+Rounding makes such questions undecidable in floating point. But every such number is an integer times a
+power of two, so the questions can be asked modulo an odd prime, where arithmetic is exact and fast. A vector
+that depends on others does so modulo every prime. One that does not could seem to modulo a prime that divides
+one certain integer; that this happens for both primes below by accident has a probability near 2^-60.
 """
 
 from __future__ import annotations

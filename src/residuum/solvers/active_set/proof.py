@@ -1,10 +1,11 @@
 """The certificate of one difficult query, at any price: large codes, nearly dependent atoms, ties.
 
-The bounds are those of `certify`; two things are better here. Residuals and prices are computed with more digits
-than float64 has, where the machine offers them. And the point r' fulfils the equation not only for the atoms of
-the support but for a set W that is extended by every atom that would be infeasible otherwise. W must be
-independent, which an orthogonal factor tells far better than a Gram matrix. An infeasible atom that depends on W
-can only be ignored if it does so exactly (`exact`) and without an l1 weight: then its price is exactly zero.
+The bounds are those of `certify`; two things are better here. Residuals and prices are computed with more
+digits than float64 has, where the machine offers them. And the point r' fulfils the equation not only for the
+atoms of the support but for a set W that is extended by every atom that would be infeasible otherwise. W must
+be independent, which an orthogonal factor tells far better than a Gram matrix. An infeasible atom that
+depends on W can only be ignored if it does so exactly (`exact`) and without an l1 weight: then its price is
+exactly zero.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import qr, solve_triangular
 
 from residuum.dictionary import FloatArray
@@ -19,6 +21,8 @@ from residuum.dictionary import FloatArray
 from .atoms import IntArray, PreparedAtoms
 from .exact import are_combinations
 from .tables import Atoms
+
+Flags = npt.NDArray[np.bool_]
 
 LONG = np.longdouble
 U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
@@ -39,8 +43,8 @@ class Case(NamedTuple):
     signed: bool
     shift: float
     y: FloatArray  # (n_features,) long
-    index: IntArray  # the support
-    code: FloatArray  # on it, long
+    support: IntArray
+    code: FloatArray  # on the support, long
 
     @property
     def sign(self) -> FloatArray:
@@ -80,34 +84,35 @@ def _excess(case: Case, vector: FloatArray) -> Excess:
 
 def prove(case: Case) -> tuple[float, float]:
     """Largest violation of the code, and a bound on its distance from the minimum."""
-    code, index, sign = case.code, case.index, case.sign
+    code, support = case.code, case.support
     if not np.isfinite(code).all():
         return np.inf, np.inf
-    support, size, ridge = case.long_atoms(index), np.abs(code), case.atoms.ridge[index]
-    r = case.y - code @ support
-    rho = U_LONG * (len(index) + 8) * (1.0 + float(size.sum()))
+    ridge, shifts, size = case.atoms.ridge[support], case.shifts(support), np.abs(code)
+    r = case.y - code @ case.long_atoms(support)
     further = -np.sqrt(ridge.astype(LONG)) * code
+    rho = U_LONG * (len(support) + 8) * (1.0 + float(size.sum()))
     norm = float(np.sqrt(r @ r + further @ further))
-    primal = MORE * ((norm + rho) ** 2 + 2 * float(case.shifts(index) @ size))
+    off = case.atoms.hidden == 0
+    off[support] = False
     found = _excess(case, r)
-    off = np.ones(len(found.over), dtype=bool)
-    off[index] = off[case.atoms.hidden > 0] = False
-    gradient = (support @ r - case.shifts(index) * sign - ridge * code).astype(np.float64)
-    own = found.error[index] + 8 * U * (ridge * size).astype(np.float64)
-    violation = max(float(np.abs(gradient).max(initial=0.0)), float(found.over[off].max(initial=0.0)))
-    over = max(
-        float((found.over + found.error)[off].max(initial=0.0)), float((gradient * sign + own).max(initial=0.0))
-    )
+    gradient = (case.long_atoms(support) @ r - shifts * case.sign - ridge * code).astype(np.float64)
+    own = found.error[support] + 8 * U * (ridge * size).astype(np.float64)
     slack = float(size @ (np.abs(gradient) + own))
-    bounds = [primal, _by_projecting(case, np.concatenate([r, further]), rho, off)]
+    over = max(
+        float((found.over + found.error)[off].max(initial=0.0)),
+        float((gradient * case.sign + own).max(initial=0.0)),
+    )
+    bounds = [(norm + rho) ** 2 + 2 * float(shifts @ size)]
+    bounds.append(_by_projecting(case, np.concatenate([r, further]), rho, off))
     if case.shift > 0:
         lost = over / (case.shift + over) + 20 * U
-        bounds.append((rho + lost * norm) ** 2 + 2 * (lost * float(case.shifts(index) @ size) + slack))
+        bounds.append((rho + lost * norm) ** 2 + 2 * (lost * float(shifts @ size) + slack))
     if len(inner := case.atoms.inner):
         length = MORE * float(np.linalg.norm(inner))
         along = max(float(inner @ (case.y - r)), 0.0) + length * (rho + 8 * U)
         bounds.append((rho + over * length) ** 2 + 2 * (over * along + slack))
-    return violation, MORE * float(min(bounds))
+    violation = max(float(np.abs(gradient).max(initial=0.0)), float(found.over[off].max(initial=0.0)))
+    return violation, min(bounds) * (MORE + 4 * len(r) * U)
 
 
 class Equations(NamedTuple):
@@ -116,12 +121,12 @@ class Equations(NamedTuple):
     members: IntArray
     columns: FloatArray  # (n_features + size of the support, n_members) long
     targets: FloatArray  # what their products with r' shall be
-    back: FloatArray  # Y with Y'C = I nearly, so that Y t is nearly the shortest vector whose products are t
+    back: FloatArray  # Y with Y'C = I nearly: Yt is nearly the shortest vector whose products with C are t
     spread: float  # at least 1 / the smallest singular value of C; inf if it is not known
 
 
 def _equations(case: Case, members: IntArray, sign: FloatArray) -> Equations:
-    n_own, d = len(case.index), len(case.y)
+    d = len(case.y)
     ridge = case.atoms.ridge[members].astype(LONG)
     size = np.sqrt(1 + ridge)
     columns = np.zeros((d + len(members), len(members)), dtype=LONG)
@@ -135,7 +140,8 @@ def _equations(case: Case, members: IntArray, sign: FloatArray) -> Equations:
     length = float(np.linalg.norm(back)) * MORE
     spread = np.inf
     for kind, unit in ((np.float64, U), (LONG, U_LONG)):  # more digits only where they are needed
-        wrong = np.linalg.norm((back.T.astype(kind) @ columns.astype(kind) - np.eye(len(members))).astype(float))
+        left = back.T.astype(kind) @ columns.astype(kind) - np.eye(len(members))
+        wrong = float(np.linalg.norm(left.astype(np.float64)))
         wrong += unit * (d + len(members) + 8) * length * np.sqrt(len(members))
         if wrong < 0.5:
             spread = length / (1 - wrong)
@@ -165,12 +171,13 @@ def _solve(equations: Equations, vector: FloatArray) -> Point:
     left = columns.T @ vector - equations.targets
     error = U_LONG * (len(vector) + 8) * norm + 8 * U * np.abs(equations.targets).astype(np.float64)
     bound = np.abs(left).astype(np.float64) + error
-    return Point(vector, float(bound.max(initial=0.0)), float(np.linalg.norm(bound)) * equations.spread * MORE)
+    far = float(np.linalg.norm(bound)) * equations.spread * MORE
+    return Point(vector, float(bound.max(initial=0.0)), far)
 
 
-def _by_projecting(case: Case, r: FloatArray, rho: float, off: FloatArray) -> float:
+def _by_projecting(case: Case, r: FloatArray, rho: float, off: Flags) -> float:
     """With r' so that the equation holds exactly for all of W; r has its further features."""
-    d, members, sign = len(case.y), case.index, case.sign
+    d, members, sign = len(case.y), case.support, case.sign
     best, open_ = np.inf, off.copy()
     for _ in range(MOST_EXTENSIONS):
         equations = _equations(case, members, sign)
@@ -222,7 +229,7 @@ def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> 
     return np.minimum(point.far, (size * point.left + distance * point.far).astype(np.float64))
 
 
-def _depend_exactly(case: Case, equations: Equations, some: IntArray) -> FloatArray:
+def _depend_exactly(case: Case, equations: Equations, some: IntArray) -> Flags:
     """Which of some atoms depend exactly on W, so that their price is exactly zero."""
     rows, exempt = case.prepared.rows, np.zeros(len(some), dtype=bool)
     if case.shift > 0 or case.atoms.ridge.any():
