@@ -36,6 +36,33 @@ def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return unit, scale, norm
 
 
+def inner_direction(rows: FloatArray, scale: FloatArray, start: FloatArray | None = None) -> FloatArray:
+    """A direction u with ``x_j'u >= 1`` for every unit atom ``x_j = scale[j] * rows[j]`` that is not zero.
+
+    It exists when the atoms lie in an open half space, as images with non-negative pixels do, and turns any
+    residual into a dual feasible point of non-negative least squares. Empty when none was found: `start`, by
+    default the mean atom, is turned towards the atom that it is farthest from, a few dozen times.
+    """
+    present = scale > 0
+    if not present.any():
+        return np.empty(0)
+    u = (scale.astype(rows.dtype) @ rows).astype(np.float64) if start is None else start
+    best, most = u, -np.inf
+    for _ in range(30):
+        u = u / max(float(np.linalg.norm(u)), 1e-300)
+        products = np.where(present, (rows @ u.astype(rows.dtype)) * scale, np.inf)
+        worst = int(products.argmin())
+        if products[worst] > most:
+            best, most = u, products[worst]
+        if most > 1e-3:
+            break
+        u = u + 0.5 * scale[worst] * rows[worst]
+    products = np.concatenate([rows[some].astype(np.float64) @ best for some in _row_blocks(*rows.shape)])
+    # The products are rounded, so they could be a little smaller than they seem.
+    lowest = float((products * scale)[present].min()) - (len(u) + 8) * np.finfo(np.float64).eps
+    return best / lowest if lowest > 1e-6 else np.empty(0)
+
+
 @dataclass(frozen=True, eq=False)
 class Dictionary:
     """Unit-norm atoms, one row per training sample, the rows of a class side by side.
@@ -173,15 +200,9 @@ class Dictionary:
         return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
 
     @cached_property
-    def interior(self) -> FloatArray | None:
-        """A direction u with ``min_j x_j'u = 1``, or None when the mean atom is not one.
-
-        It exists when the atoms lie in an open half space, as images with non-negative pixels do, and turns
-        any residual into a dual feasible point of non-negative least squares.
-        """
-        mean = self.atoms.mean(axis=0, dtype=np.float64)
-        lowest = float(self.correlations(mean[None]).min())
-        return mean / lowest if lowest > 1e-6 else None
+    def interior(self) -> FloatArray:
+        """A direction u with ``x_j'u >= 1`` for every atom, or an empty array when none was found."""
+        return inner_direction(self.atoms, np.ones(self.n_atoms))
 
 
 @dataclass(frozen=True, eq=False)
