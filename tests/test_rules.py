@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import make_case
 
-from residuum.rules import RULES, CodedParts, settle_ties
+from residuum.rules import RULES, CodedParts, compared
 
 
 def literal(name, blocks, y, parts):
@@ -47,6 +47,26 @@ def test_residual_of_an_exact_reconstruction_is_zero_to_rounding():
     assert scores[:, 0].max() < 1e-15
 
 
-def test_ties_up_to_rounding_are_settled_for_the_first_class():
-    scores = np.array([[0.5 + 1e-13, 0.7, 0.5], [0.2, 0.1, 0.3], [np.inf, np.inf, np.inf]])
-    np.testing.assert_array_equal(settle_ties(scores).argmin(axis=1), [0, 1, 0])
+class GivenParts:
+    """Residuals that are given, with one error for all."""
+
+    precision = np.finfo(np.float64).eps
+
+    def __init__(self, residuals, error):
+        self.residuals, self.error = lambda: np.array(residuals), lambda _quantity, _value: error
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_classes_within_their_errors_tie_for_the_first_and_others_do_not(dtype):
+    scores = [[0.5 + 1e-13, 0.7, 0.5], [0.2, 0.1, 0.3], [np.inf, np.inf, np.inf], [1e-9, 3e-13, 0.0]]
+    for error, winners in ((1e-13, [0, 1, 0, 2]), (1e-14, [2, 1, 0, 2]), (2e-13, [0, 1, 0, 1])):
+        found = compared(RULES["residual"], GivenParts(scores, error))
+        settled = found.settled(np.dtype(dtype))
+        assert settled.dtype == dtype
+        assert settled.argmin(axis=1).tolist() == winners
+        assert found.undecided.tolist() == [winners[0] == 0, False, True, winners[3] == 1]
+
+
+def test_scores_that_float32_cannot_tell_apart_keep_their_order():
+    found = compared(RULES["residual"], GivenParts([[1 + 1e-10, 1.0]], 1e-15))
+    assert found.settled(np.dtype(np.float32)).argmin(axis=1).tolist() == [1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -170,6 +170,15 @@ class Dictionary:
     def moments(self) -> ClassMoments:
         """``S_k = X_k X_k'`` of every class."""
         return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
+
+    @cached_property
+    def in_float64(self) -> Dictionary:
+        """The same atoms in float64, with the sums over them that are at hand."""
+        if self.dtype == np.float64:
+            return self
+        wide = replace(self, atoms=self.atoms.astype(np.float64))
+        vars(wide).update({name: vars(self)[name] for name in ("normal", "moments") if name in vars(self)})
+        return wide
 
     @cached_property
     def interior(self) -> FloatArray | None:

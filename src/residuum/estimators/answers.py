@@ -46,6 +46,20 @@ class Answers:
     rejected: npt.NDArray[np.bool_] | None = None
     probabilities: Float64Array | None = None
 
+    @classmethod
+    def stack(cls, blocks: list[Answers]) -> Answers:
+        """The answers to consecutive blocks of queries, before any judgement, as one."""
+        fields = ("residuals", "confidence", "converged")
+        return cls(blocks[0].classes, *(np.concatenate([getattr(b, f) for b in blocks]) for f in fields))
+
+    def with_rows(self, rows: npt.NDArray[np.intp], others: Answers) -> Answers:
+        """The same with the answers to some queries replaced, before any judgement."""
+        changed = Answers(self.classes, self.residuals.copy(), self.confidence.copy(), self.converged.copy())
+        changed.residuals[rows] = others.residuals
+        changed.confidence[rows] = others.confidence
+        changed.converged[rows] = others.converged
+        return changed
+
     @cached_property
     def winners(self) -> npt.NDArray[np.intp]:
         """Position in `classes` of the smallest score; the first class wins a tie."""

@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.estimators.answers import Answering, Answers, concentration, margin
-from residuum.estimators.enrolment import Enrolment, check_labels
+from residuum.estimators.enrolment import Enrolment
 from residuum.estimators.explanation import Explanation, explain_query
-from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
-from residuum.solvers.base import Solution, Solver, class_parts, stack
-from residuum.system.threads import run_chunks, thread_count
+from residuum.estimators.labels import check_labels, plain_labels
+from residuum.plain_numbers import check_numbers
+from residuum.rules import RULES, ClassParts, compared
+from residuum.solvers.base import Solution, Solver, class_parts, coded_parts, in_float64, stack
+from residuum.system.threads import all_or_nothing, by_one_model, run_chunks, snapshot, thread_count
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -38,6 +40,9 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
     one of the rules, its class scores (`_class_scores`).
+
+    A `fit`, `partial_fit` or `forget` that raises leaves the classifier as it was. Threads may query it while
+    another thread changes it: each query pass is answered by the model before the change or the one after it.
     """
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
@@ -59,6 +64,11 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     def _class_scores(self, parts: ClassParts) -> FloatArray:
         return RULES[self.rule](parts)
 
+    def _all_parts(self, parts: ClassParts, queries: FloatArray) -> ClassParts:
+        """All that `_class_scores` asks for, where that is more than the parts of the code."""
+        return parts
+
+    @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RepresentationClassifier:
         """Store the unit-norm training samples as atoms and factor what coding needs.
@@ -74,6 +84,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         -------
         self
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_labels(y)
         self.classes_, class_index = np.unique(y, return_inverse=True)
@@ -84,8 +95,11 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
             getattr(self, name).prepare()
         return self
 
+    @by_one_model
     def answer(self, X: Any, *, confidence: str = "margin") -> Answers:
         """Everything that is said about the queries, from coding each of them once.
+
+        Float32 queries whose winner rounding leaves open are answered once more in float64.
 
         Parameters
         ----------
@@ -100,29 +114,53 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
             Residuals, winners, runners-up, margins and confidence of all queries.
         """
 
-        def work(unit: FloatArray, *_: FloatArray) -> Answers:
+        def work(unit: FloatArray, *_: FloatArray) -> tuple[Answers, np.ndarray]:
             return self._answered(unit, None, confidence)
 
+        X = self._checked(X)
         blocks = self._by_blocks(X, work)
-        fields = ("residuals", "confidence", "converged")
-        answers = Answers(self.classes_, *(np.concatenate([getattr(b, f) for b in blocks]) for f in fields))
+        answers = Answers.stack([block for block, _ in blocks])
+        undecided = np.flatnonzero(np.concatenate([rows for _, rows in blocks]))
+        if len(undecided):
+            answers = answers.with_rows(undecided, self._decided(X[undecided], confidence))
         self._warn_unconverged(answers.converged)
         return answers
 
-    def _answered(self, unit: FloatArray, solution: Solution | None, confidence: str) -> Answers:
-        """Answers to one block of unit queries, from their solution where it is at hand."""
+    def _answered(
+        self, unit: FloatArray, solution: Solution | None, confidence: str
+    ) -> tuple[Answers, np.ndarray]:
+        """Answers to one block of unit queries, from their solution where it is at hand.
+
+        Also which queries the rounding of float32 leaves undecided.
+        """
         if solution is None and confidence == "concentration":
             solution = self.solver_.solve(unit, certify=False)
         if solution is None:
             parts, converged = class_parts(self.solver_, unit)
         else:
-            parts, converged = CodedParts(self.dictionary_, unit, solution.codes), solution.converged
-        scores = settle_ties(self._class_scores(parts))
+            parts = coded_parts(self.solver_, unit, solution.codes, solution.gap)
+            converged = solution.converged
+        parts = self._all_parts(parts, unit)
+        found = compared(self._class_scores, parts)
+        scores = found.settled(self.dictionary_.dtype)
         if solution is not None and confidence == "concentration":
             sure = concentration(self.dictionary_, solution.codes)
         else:
             sure = margin(scores)
-        return Answers(self.classes_, scores, sure, converged)
+        single = parts.precision > np.finfo(np.float64).eps
+        undecided = found.undecided & unit.any(axis=1) if single else np.zeros(len(unit), dtype=bool)
+        return Answers(self.classes_, scores, sure, converged), undecided
+
+    def _decided(self, X: FloatArray, confidence: str) -> Answers:
+        """Answers of float64 solvers over the same atoms, in the precision of the atoms."""
+        precise = snapshot(self)
+        for name in self._solver_names:
+            setattr(precise, name, in_float64(getattr(self, name)))
+
+        def work(unit: FloatArray, *_: FloatArray) -> Answers:
+            return precise._answered(unit, None, confidence)[0]
+
+        return Answers.stack(precise._by_blocks(X.astype(np.float64), work))
 
     def encode(self, X: Any) -> Any:
         """Codes of the unit-norm queries over the atoms.
@@ -139,6 +177,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         """
         return self.solve(X, certify=False).codes
 
+    @by_one_model
     def solve(self, X: Any, *, certify: bool = True) -> Solution:
         """Codes with a certificate per query.
 
@@ -158,10 +197,11 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         def work(unit: FloatArray, *_: FloatArray) -> Solution:
             return self.solver_.solve(unit, certify=certify)
 
-        solution = stack(self._by_blocks(X, work, keeps_codes=True))
+        solution = stack(self._by_blocks(self._checked(X), work, keeps_codes=True))
         self._warn_unconverged(solution.converged)
         return solution
 
+    @by_one_model
     def reconstruct(self, X: Any) -> FloatArray:
         """``||y|| * X c``: what the atoms make of each query, in the units of the query.
 
@@ -179,7 +219,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
             codes = self.solver_.solve(unit, certify=False).codes
             return self.dictionary_.combinations(codes) * norm[:, None] * scale[:, None]
 
-        return np.concatenate(self._by_blocks(X, rebuild, keeps_codes=True))
+        return np.concatenate(self._by_blocks(self._checked(X), rebuild, keeps_codes=True))
 
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why one query got its label: the atoms that carry it, the class residuals, the certificate.
@@ -197,43 +237,56 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         """
         return self._explained(query, max_atoms, "margin")[0]
 
+    @by_one_model
     def _explained(self, query: Any, max_atoms: int | None, confidence: str) -> tuple[Explanation, Answers]:
-        def work(unit: FloatArray, *_: FloatArray) -> tuple[Solution, Answers]:
+        def work(unit: FloatArray, *_: FloatArray) -> tuple[Solution, tuple[Answers, np.ndarray]]:
             solution = self.solver_.solve(unit, certify=True)
             return solution, self._answered(unit, solution, confidence)
 
-        ((solution, answers),) = self._by_blocks(one_row(self, query), work)
+        check_is_fitted(self)
+        X = self._checked(one_row(self, query))
+        ((solution, (answers, undecided)),) = self._by_blocks(X, work)
+        if undecided.any():
+            answers = self._decided(X, confidence)
         self._warn_unconverged(solution.converged)
         name = type(self).__name__
         rule = getattr(self, "rule", name.lower())
         explanation = explain_query(
-            self.dictionary_, solution, answers, method=name, rule=rule, max_atoms=max_atoms
+            self.solver_, solution, answers, method=name, rule=rule, max_atoms=max_atoms
         )
         return explanation, answers
 
-    def _by_blocks(
-        self, X: Any, work: Callable[[FloatArray, FloatArray, FloatArray], Any], *, keeps_codes: bool = False
-    ) -> list[Any]:
-        """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
+    def _checked(self, X: Any) -> FloatArray:
+        """Queries as an array in the precision of the atoms."""
         check_is_fitted(self)
+        if type(X) is not np.ndarray or X.dtype.kind not in "fiu":
+            X = check_numbers(X, "X", type(self).__name__)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
-        n_threads = 1 if self.solver_.has_threads else thread_count(None)
-        results: dict[int, Any] = {}
-        zeros: list[int] = []
-
-        def run(first: int, stop: int) -> None:
-            unit, scale, norm = unit_rows(X[first:stop])
-            zeros.append(int(np.count_nonzero(scale == 0)))
-            results[first] = work(unit, scale, norm)
-
-        run_chunks(run, len(X), self._rows_per_block(len(X), n_threads, keeps_codes), n_threads)
-        if any(zeros):
+        zeros = len(X) - np.count_nonzero(X.any(axis=1))
+        if zeros:
             warnings.warn(
-                f"{sum(zeros)} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
+                f"{zeros} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
                 f"the first class, {self.classes_.tolist()[0]!r}, unless they are rejected.",
                 UserWarning,
                 stacklevel=4,
             )
+        return X
+
+    def _by_blocks(
+        self,
+        X: FloatArray,
+        work: Callable[[FloatArray, FloatArray, FloatArray], Any],
+        *,
+        keeps_codes: bool = False,
+    ) -> list[Any]:
+        """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
+        n_threads = 1 if self.solver_.has_threads else thread_count(None)
+        results: dict[int, Any] = {}
+
+        def run(first: int, stop: int) -> None:
+            results[first] = work(*unit_rows(X[first:stop]))
+
+        run_chunks(run, len(X), self._rows_per_block(len(X), n_threads, keeps_codes), n_threads)
         return [results[first] for first in sorted(results)]
 
     def _rows_per_block(self, n_queries: int, n_threads: int, keeps_codes: bool) -> int:
@@ -250,12 +303,13 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
                 f"{type(self).__name__}; their best codes so far were used. Raise max_iter or tol, or look "
                 "at solve(X).violation and solve(X).gap.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
 def one_row(estimator: Any, query: Any) -> Any:
     """A query as a table of one row, with the names of its features where the estimator has learned them."""
+    query = check_numbers(query, "query", type(estimator).__name__)
     if hasattr(estimator, "feature_names_in_") and hasattr(query, "to_frame") and query.ndim == 1:
         query = query.to_frame().T
     elif not hasattr(query, "columns"):

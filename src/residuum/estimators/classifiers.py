@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -175,10 +176,42 @@ class CROC(RepresentationClassifier):
         self.subspace_solver_ = ClosedForm(alone, dictionary)
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
-    def _class_scores(self, parts: ClassParts) -> FloatArray:
-        alone, _ = class_parts(self.subspace_solver_, parts.queries)
-        mixture = (1 - self.weight) * alone.residuals() ** 2 + self.weight * parts.residuals() ** 2
+    def _all_parts(self, parts: ClassParts, queries: FloatArray) -> Any:
+        return SubspaceParts(parts, class_parts(self.subspace_solver_, queries)[0])
+
+    def _class_scores(self, parts: Any) -> FloatArray:
+        mixture = (1 - self.weight) * parts.alone() ** 2 + self.weight * parts.residuals() ** 2
         return quotient(mixture, parts.energies())
+
+
+class SubspaceParts:
+    """What the classes contribute to CRC's code, and the residual ``||y - P_k y||`` each leaves alone."""
+
+    def __init__(self, together: ClassParts, alone: ClassParts) -> None:
+        self._together, self._alone = together, alone
+
+    @property
+    def precision(self) -> float:
+        """The rounding unit of the least precise numbers."""
+        return max(self._together.precision, self._alone.precision)
+
+    def residuals(self) -> FloatArray:
+        """``||y - X_k c_k||``."""
+        return self._together.residuals()
+
+    def energies(self) -> FloatArray:
+        """``||c_k||^2``."""
+        return self._together.energies()
+
+    def alone(self) -> FloatArray:
+        """``||y - P_k y||``."""
+        return self._alone.residuals()
+
+    def error(self, quantity: str, value: FloatArray) -> FloatArray:
+        """Bound of the absolute rounding error of the value that the method of this name gives."""
+        if quantity == "alone":
+            return self._alone.error("residuals", value)
+        return self._together.error(quantity, value)
 
 
 class ProCRC(RepresentationClassifier):

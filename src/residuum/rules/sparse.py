@@ -11,7 +11,7 @@ from residuum.dictionary import Dictionary, FloatArray
 
 
 def sparse_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> FloatArray:
-    """Distances of codes in CSR form, shape (n_queries, n_classes)."""
+    """Distances of codes in CSR form, shape (n_queries, n_classes), in float64."""
     if not codes.has_sorted_indices:
         codes = codes.sorted_indices()
     squares = np.empty((len(targets), dictionary.n_classes), dtype=np.float64)
@@ -24,7 +24,7 @@ def sparse_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) ->
         codes.data.astype(np.float64),
         squares,
     )
-    return np.sqrt(squares, out=squares).astype(dictionary.dtype, copy=False)
+    return np.sqrt(squares, out=squares)
 
 
 @numba.njit(cache=True, nogil=True)

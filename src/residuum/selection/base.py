@@ -20,10 +20,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from residuum.estimators.answers import Answering, Answers, decision_values
 from residuum.estimators.base import N_JOBS, RepresentationClassifier
 from residuum.estimators.explanation import Explanation
+from residuum.estimators.labels import plain_labels
+from residuum.plain_numbers import check_numbers
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
 from residuum.solvers.base import Solution, dense
-from residuum.system.threads import single_threaded_blas, thread_count
+from residuum.system.threads import all_or_nothing, single_threaded_blas, thread_count
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -82,6 +84,8 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
     classifier: type[RepresentationClassifier]
     grids: tuple[Grid, ...]
     default_rules: tuple[str, ...] = ("residual",)
+    # Whether float32 samples are coded in float64: closed forms lose the digits of a small ridge in float32.
+    codes_in_float64 = False
 
     _parameter_constraints: dict[str, Any] = {
         "cv": ["cv_object"],
@@ -117,6 +121,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         for setting, index_of in by_setting(candidates):
             yield from fold.scores(self._codes(fold, setting), index_of)
 
+    @all_or_nothing
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -141,6 +146,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         -------
         self
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
         samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         splits = self._splits(samples, y, groups)
@@ -206,7 +212,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
     def _score_fold(self, made: Any, labels: Any, candidates: list[Candidate], scorer: Any) -> np.ndarray:
         (X, test_X), (y, test_y) = made, labels
         counted = self.scoring in (None, "accuracy")
-        fold = Fold(X, y, test_X, winners_only=counted)
+        fold = Fold(X, y, test_X, winners_only=counted, in_float64=self.codes_in_float64)
         truth = np.searchsorted(fold.classes, test_y)
         truth[fold.classes[truth % len(fold.classes)] != test_y] = -1  # a class that no training sample has
         scores = np.full(len(candidates), np.nan)
@@ -236,12 +242,14 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         labels : ndarray of shape (n_candidates, n_queries)
             Labels of the queries under each candidate.
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
+        X_test = check_numbers(X_test, "X_test", type(self).__name__)
         X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
         X_test = check_array(X_test, dtype=[np.float64, np.float32])
         candidates = self._candidates(len(X))
         winners = np.zeros((len(candidates), len(X_test)), dtype=np.intp)
         rows = max(1, _BLOCK_ENTRIES // len(X))
-        whole = Fold(X, y, X_test, winners_only=True)
+        whole = Fold(X, y, X_test, winners_only=True, in_float64=self.codes_in_float64)
         for first in range(0, len(X_test), rows):
             some = slice(first, first + rows)
             for index, class_scores in self._fold_scores(whole.part(some), candidates):

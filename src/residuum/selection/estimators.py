@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, SubspaceParts
 from residuum.problem import CodingProblem
-from residuum.rules import CodedParts, quotient, settle_ties
-from residuum.selection.base import Candidate, Grid, GridSelector, by_setting, coded
+from residuum.rules import CodedParts, Known, compared
+from residuum.selection.base import Candidate, Grid, GridSelector, by_setting
 from residuum.selection.folds import Codes, Fold, rule_scores
 from residuum.solvers import ADMM, ActiveSet, Newton, soft_solver
+from residuum.solvers.base import coded_parts
 
 
 class NRCCV(GridSelector):
@@ -233,6 +234,7 @@ class CRCCV(GridSelector):
     """
 
     classifier = CRC
+    codes_in_float64 = True
     default_rules = ("scaled_residual", "residual")
     grids = (Grid("l2s", "l2", np.geomspace(1e-6, 10, 20), per_samples=700),)
 
@@ -267,6 +269,7 @@ class CROCCV(GridSelector):
     """
 
     classifier = CROC
+    codes_in_float64 = True
     default_rules = ()
     grids = (
         Grid("l2s", "l2", np.geomspace(1e-6, 10, 8), per_samples=700),
@@ -292,15 +295,16 @@ class CROCCV(GridSelector):
         return [{**c, "subspace_l2": self.subspace_l2} for c in super()._candidates(n_samples)]
 
     def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        own = coded(NSC(l2=self.subspace_l2), fold).values
-        alone = CodedParts(fold.dictionary, fold.queries, own).residuals() ** 2
+        def parts_of(classifier: Any) -> CodedParts:
+            solver = classifier._make_solver(fold.dictionary)
+            return coded_parts(solver, fold.queries, solver.solve(fold.queries, certify=False).codes)
+
+        alone = Known(parts_of(NSC(l2=self.subspace_l2)))
         for l2, members in groupby(enumerate(candidates), key=lambda member: member[1]["l2"]):
-            codes = coded(CRC(l2=l2), fold).values
-            parts = CodedParts(fold.dictionary, fold.queries, codes)
-            together, energies = parts.residuals() ** 2, parts.energies()
+            parts = Known(SubspaceParts(parts_of(CRC(l2=l2)), alone))
             for index, candidate in members:
-                weight = candidate["weight"]
-                yield index, settle_ties(quotient((1 - weight) * alone + weight * together, energies))
+                scores = compared(CROC(weight=candidate["weight"])._class_scores, parts)
+                yield index, scores.settled(np.dtype(np.float64))
 
 
 class ProCRCCV(GridSelector):
@@ -324,6 +328,7 @@ class ProCRCCV(GridSelector):
     """
 
     classifier = ProCRC
+    codes_in_float64 = True
     default_rules = ("reconstruction",)
     grids = (
         Grid("gammas", "gamma", (10.0, 1.0, 0.1, 0.01, 0.001), largest_first=False),
@@ -364,6 +369,7 @@ class NSCCV(GridSelector):
     """
 
     classifier = NSC
+    codes_in_float64 = True
     grids = (Grid("l2s", "l2", 10.0 ** np.arange(3, -7, -1)),)
 
     def __init__(

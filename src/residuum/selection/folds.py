@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
-from residuum.rules import RULES, CodedParts, quotient, settle_ties
+from residuum.rules import RULES, CodedParts, compared, quotient
 from residuum.solvers.base import Solution
 
 # Share of the largest possible term that the rounding of an expanded square stays below. For float64 it also
@@ -63,9 +63,19 @@ class Fold:
     winners_only : bool
         Whether only the winners of the class scores matter, as they do for accuracy. Scores are then computed
         in float32 wherever its rounding cannot change the winner.
+    in_float64 : bool, default=False
+        Whether float32 samples are coded in float64.
     """
 
-    def __init__(self, X: FloatArray, y: np.ndarray, test_X: FloatArray, *, winners_only: bool) -> None:
+    def __init__(
+        self,
+        X: FloatArray,
+        y: np.ndarray,
+        test_X: FloatArray,
+        *,
+        winners_only: bool,
+        in_float64: bool = False,
+    ) -> None:
         self.classes, index = np.unique(y, return_inverse=True)
         with warnings.catch_warnings():
             # Zero samples are reported once, when the chosen model is fitted to all the data.
@@ -73,8 +83,7 @@ class Fold:
             self.plain = Dictionary.from_samples(X.astype(np.float64, copy=False), index, len(self.classes))
         self.plain_queries = unit_rows(test_X.astype(np.float64, copy=False))[0]
         rotated, queries = self.plain.rotated(self.plain_queries)
-        # float32 samples are coded in float32, as the classifiers do.
-        precision = X.dtype if winners_only else np.dtype(np.float64)
+        precision = X.dtype if winners_only and not in_float64 else np.dtype(np.float64)
         self.dictionary = _with_equal_classes(rotated, precision)
         self.queries = queries.astype(precision, copy=False)
         self.dtype = np.dtype(np.float32 if winners_only else np.float64)
@@ -187,12 +196,11 @@ class Fold:
             scores = np.sqrt(squares)
             if len(rows):
                 again = CodedParts(self.dictionary, self.queries[rows], codes.exact(rows))
-                scores[rows] = self._exact(RULES[rule](again))
+                scores[rows] = self._exact(compared(RULES[rule], again).settled(np.dtype(np.float64)))
             yield index, scores
 
     def _exact(self, scores: FloatArray) -> FloatArray:
         """Exact scores of rows in doubt; in float32 as distances from the smallest, to avoid ties."""
-        scores = settle_ties(scores)
         if self.dtype == np.float64:
             return scores
         with np.errstate(invalid="ignore"):  # inf - inf: no class in play
@@ -206,7 +214,7 @@ def rule_scores(
     """Class scores by every rule as the classifiers apply it; cheap where codes are sparse."""
     parts = CodedParts(dictionary, queries, codes)
     for rule, index in index_of.items():
-        yield index, settle_ties(RULES[rule](parts))
+        yield index, compared(RULES[rule], parts).settled(np.dtype(np.float64))
 
 
 def _divided(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,7 +78,51 @@ def class_parts(solver: Any, queries: FloatArray) -> tuple[ClassParts, npt.NDArr
     if hasattr(solver, "class_parts"):
         return solver.class_parts(queries)
     solution = solver.solve(queries, certify=False)
-    return CodedParts(solver.dictionary, queries, solution.codes), solution.converged
+    return coded_parts(solver, queries, solution.codes, solution.gap), solution.converged
+
+
+def coded_parts(
+    solver: Any, queries: FloatArray, codes: Any, gap: npt.NDArray[np.float64] | None = None
+) -> CodedParts:
+    """What each class contributes to queries that the solver has coded, with the errors of the codes.
+
+    A dense code is a product of the query with a matrix ``E_k`` of at most n_k rows and the norm
+    ``1/(2 sqrt(w ridge))``, where w weighs the squares. Rounding of this matrix and of the product moves c_k
+    by about ``eps ||E_k||_F``. In float64 the matrix is not kept for w = shared; the query is divided by a
+    ridge instead. Sparse codes are solved on their support in float64.
+    """
+    problem, sizes = solver.problem, solver.dictionary.sizes
+    rho = getattr(solver, "rho", 0.0)
+    ridge = problem.l2 + rho / 2
+    if sp.issparse(codes) or not ridge:
+        return CodedParts(solver.dictionary, queries, codes)
+    eps = np.finfo(codes.dtype).eps
+    single = codes.dtype == np.float32
+    norm = 0.5 / np.sqrt((problem.classwise or problem.shared) * ridge)
+    if not single and not problem.classwise:
+        norm = max(norm, 1 / ridge)
+    error: Any = eps * norm * np.sqrt(sizes * (solver.max_iter if rho else 1))
+    if single and gap is not None and np.isfinite(gap).all():
+        # A code with the duality gap g is within sqrt(g / l2) of the optimum.
+        error = error + np.sqrt(np.maximum(gap, 0) / ridge)[:, None]
+    # Factoring moves the residual of a class that codes alone by this share of it.
+    alone = 0.0 if problem.shared else np.finfo(np.float64).eps * sizes / problem.l2
+    return CodedParts(solver.dictionary, queries, codes, code_error=error, relative_error=alone)
+
+
+def in_float64(solver: Any) -> Any:
+    """The same solver over the same atoms in float64; it is made when it is first asked for, and kept."""
+    found = vars(solver).get("_in_float64")
+    if found is None:
+        found = copy(solver)
+        for kind in type(solver).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, cached_property):
+                    vars(found).pop(name, None)
+        found.dictionary = solver.dictionary.in_float64
+        found.prepare()
+        vars(solver)["_in_float64"] = found
+    return found
 
 
 def certified(

@@ -27,8 +27,8 @@ import numpy as np
 
 from residuum.dictionary import Change, Dictionary, FloatArray
 from residuum.problem import CodingProblem
-from residuum.rules import ClassParts, CodedParts
-from residuum.solvers.base import Solution, certified
+from residuum.rules import SAFETY, ClassParts, CodedParts
+from residuum.solvers.base import Solution, certified, coded_parts
 from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
 from residuum.system.threads import single_threaded_blas
 
@@ -36,6 +36,7 @@ from residuum.system.threads import single_threaded_blas
 # are not used. The error of the energies v_k'S_k v_k is at most about eps ||S_k|| ||v_k||^2: where that bound
 # exceeds the second number, energies are computed from codes.
 LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
+EPS = float(np.finfo(np.float64).eps)
 
 
 class ClosedForm:
@@ -103,11 +104,11 @@ class ClosedForm:
         """What each class contributes to every query, and whether each query was solved (always)."""
         all_solved = np.ones(len(queries), dtype=bool)
         if not self.uses_moments:
-            return CodedParts(self.dictionary, queries, self._form.encode(queries)), all_solved
+            return coded_parts(self, queries, self._form.encode(queries)), all_solved
         parts = self._moment_parts(queries.astype(np.float64, copy=False))
-        error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
+        error = EPS * self.dictionary.sizes.max() / self.problem.l2**2
         if error > LARGEST_ERROR:
-            parts.coded = lambda: CodedParts(self.dictionary, queries, self._form.encode(queries))
+            parts.coded = cache(lambda: coded_parts(self, queries, self._form.encode(queries)))
         return parts, all_solved
 
     def _moment_parts(self, queries: FloatArray) -> MomentParts:
@@ -121,6 +122,7 @@ class ClosedForm:
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
+            EPS * self.dictionary.n_atoms * np.linalg.norm(vectors, axis=1, keepdims=True),
         )
 
 
@@ -217,7 +219,10 @@ class MomentForm(ClasswiseForm):
         def whole() -> FloatArray:
             return (queries - rest) / problem.shared if problem.shared else np.sum(contributions(), axis=0)
 
-        return MomentParts(queries, vectors, contributions, whole, ridge)
+        error = EPS * self.dictionary.sizes / problem.l2  # of S_k H_k, as a share of what it is applied to
+        if ridge is None:
+            error = error * np.linalg.norm(rest, axis=1, keepdims=True)
+        return MomentParts(queries, vectors, contributions, whole, error, ridge)
 
 
 class EncoderForm(ClasswiseForm):
@@ -298,6 +303,8 @@ class MomentParts:
         Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
     whole : callable
         Gives ``Xc``.
+    rounding : ndarray of shape (n_classes,) or (n_queries, 1 or n_classes)
+        Rounding error of ``X_k c_k``; with `ridge` as a share of ``y - X_k c_k``.
     ridge : float, optional
         The number with ``y - X_k c_k = ridge * v_k``, where there is one.
     """
@@ -308,11 +315,23 @@ class MomentParts:
         vectors: Callable[[], list[Any]],
         contributions: Callable[[], list[Any]],
         whole: Callable[[], FloatArray],
+        rounding: FloatArray,
         ridge: float | None = None,
     ) -> None:
-        self.queries = queries
+        self.queries, self.rounding, self.precision = queries, rounding, EPS
         self.vectors, self.contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
         self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
+
+    def error(self, quantity: str, value: FloatArray) -> FloatArray:
+        """Bound of the absolute rounding error of the value that the method of this name gives."""
+        if quantity == "energies" and self.coded is not None:
+            return self.coded().error(quantity, value)
+        if quantity == "residuals" and self._ridge is not None:
+            return SAFETY * self.rounding * value  # nothing is subtracted
+        own = self.rounding if self._ridge is None else self.rounding * self.residuals()
+        if quantity == "energies":
+            return SAFETY * own * np.sqrt(_products(self.vectors(), self.vectors()))
+        return SAFETY * (own + EPS)
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -331,6 +350,7 @@ class MomentParts:
     def energies(self) -> FloatArray:
         """``||c_k||^2 = v_k'X_k c_k``."""
         if self.coded is not None:
+            self.precision = self.coded().precision
             return self.coded().energies()
         return np.maximum(_products(self.vectors(), self.contributions()), 0)
 
