@@ -53,7 +53,8 @@ class GivenParts:
     precision = np.finfo(np.float64).eps
 
     def __init__(self, residuals, error):
-        self.residuals, self.error = lambda: np.array(residuals), lambda _quantity, _value: error
+        self.residuals, self.error = lambda: np.array(residuals), lambda *_: error
+        self.share = lambda _quantity, value: error / value.min(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -64,7 +65,7 @@ def test_classes_within_their_errors_tie_for_the_first_and_others_do_not(dtype):
         settled = found.settled(np.dtype(dtype))
         assert settled.dtype == dtype
         assert settled.argmin(axis=1).tolist() == winners
-        assert found.undecided.tolist() == [winners[0] == 0, False, True, winners[3] == 1]
+        assert found.rows.tolist() == [0] * (winners[0] == 0) + [2] + [3] * (winners[3] == 1)
 
 
 def test_scores_that_float32_cannot_tell_apart_keep_their_order():

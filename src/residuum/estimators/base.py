@@ -147,8 +147,9 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
             sure = concentration(self.dictionary_, solution.codes)
         else:
             sure = margin(scores)
-        single = parts.precision > np.finfo(np.float64).eps
-        undecided = found.undecided & unit.any(axis=1) if single else np.zeros(len(unit), dtype=bool)
+        undecided = np.zeros(len(unit), dtype=bool)
+        if parts.precision > np.finfo(np.float64).eps:
+            undecided[found.rows] = unit[found.rows].any(axis=1)
         return Answers(self.classes_, scores, sure, converged), undecided
 
     def _decided(self, X: FloatArray, confidence: str) -> Answers:

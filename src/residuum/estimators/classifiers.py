@@ -207,11 +207,17 @@ class SubspaceParts:
         """``||y - P_k y||``."""
         return self._alone.residuals()
 
-    def error(self, quantity: str, value: FloatArray) -> FloatArray:
-        """Bound of the absolute rounding error of the value that the method of this name gives."""
+    def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
+        """Bound of the absolute rounding error of a quantity for some queries, of which `value` is given."""
         if quantity == "alone":
-            return self._alone.error("residuals", value)
-        return self._together.error(quantity, value)
+            return self._alone.error("residuals", value, rows)
+        return self._together.error(quantity, value, rows)
+
+    def share(self, quantity: str, value: FloatArray) -> Any:
+        """Bound of the relative rounding error of a quantity for all classes: a number or a column."""
+        if quantity == "alone":
+            return self._alone.share("residuals", value)
+        return self._together.share(quantity, value)
 
 
 class ProCRC(RepresentationClassifier):

@@ -30,8 +30,15 @@ class ClassParts(Protocol):
         """The rounding unit of the least precise numbers that the parts are computed from."""
         ...
 
-    def error(self, quantity: str, value: FloatArray) -> FloatArray:
-        """Bound of the absolute rounding error of the value that the method of this name gives."""
+    def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
+        """Bound of the absolute rounding error of what the method of this name gives for some queries.
+
+        `rows` are those queries, `value` what it gives for them.
+        """
+        ...
+
+    def share(self, quantity: str, value: FloatArray) -> Any:
+        """Bound of the relative rounding error for all classes, a number or a column, that costs little."""
         ...
 
     def residuals(self) -> FloatArray:
@@ -131,18 +138,30 @@ class CodedParts:
         """``||c_k||``."""
         return np.sqrt(self.energies())
 
-    def error(self, quantity: str, value: FloatArray) -> FloatArray:
-        """Bound of the absolute rounding error of the value that the method of this name gives."""
-        eps, sizes = self.precision, self.dictionary.sizes
+    def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
+        """Bound of the absolute rounding error of a quantity for some queries, of which `value` is given."""
+        eps, norms = self.precision, self._norms[rows]
+        moved = self.code_error[rows] if np.ndim(self.code_error) == 2 else self.code_error
         if quantity == "energies":
-            moved = eps * self._norms + self.code_error
-            return SAFETY * moved * (2 * self._norms + SAFETY * moved)
-        own = eps * np.sqrt(sizes) * self._norms + self.code_error  # of X_k c_k
+            moved = eps * norms + moved
+            return SAFETY * moved * (2 * norms + SAFETY * moved)
+        own = eps * np.sqrt(self.dictionary.sizes) * norms + moved  # of X_k c_k
         if quantity == "residuals":
             own = own + eps + self.relative_error * value
         elif quantity == "disagreements":
             own = own + np.sqrt(np.sum(own**2, axis=1, keepdims=True))
         return SAFETY * own
+
+    def share(self, quantity: str, value: FloatArray) -> Any:
+        """Bound of the relative rounding error of a quantity for all classes: a number or a column."""
+        norm, moved = self._norms.max(initial=0), np.max(self.code_error, initial=0)
+        if quantity == "energies":
+            moved += self.precision * norm
+            error = moved * (2 * norm + SAFETY * moved)
+        else:
+            error = self.precision * (1 + np.sqrt(self.dictionary.sizes.max()) * norm) + moved
+            error *= 1 + np.sqrt(self.dictionary.n_classes) * (quantity == "disagreements")
+        return SAFETY * (error / value.min(axis=1, keepdims=True) + np.max(self.relative_error))
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -161,8 +180,9 @@ class CodedParts:
         codes, dictionary = self.codes, self.dictionary
         energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=codes.dtype)
         if sp.issparse(codes):
-            rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-            np.add.at(energies, (rows, dictionary.atom_class[codes.indices]), codes.data**2)
+            first = np.repeat(np.arange(codes.shape[0]) * dictionary.n_classes, np.diff(codes.indptr))
+            place = first + dictionary.atom_class[codes.indices]
+            energies += np.bincount(place, codes.data**2, energies.size).reshape(energies.shape)
             return energies
         for k, block in enumerate(dictionary.blocks):
             energies[:, k] = np.einsum("ij,ij->i", codes[:, block], codes[:, block])
@@ -197,17 +217,15 @@ class Compared(NamedTuple):
     ----------
     scores : ndarray of shape (n_queries, n_classes)
         As the rule gives them.
-    tied : ndarray of bool, shape (n_queries, n_classes)
-        Which classes may have the smallest score; at least one for every query.
+    rows : ndarray of int, shape (n_undecided,)
+        The queries for which more than one class may have the smallest score.
+    tied : ndarray of bool, shape (n_undecided, n_classes)
+        Those classes.
     """
 
     scores: FloatArray
+    rows: npt.NDArray[np.intp]
     tied: npt.NDArray[np.bool_]
-
-    @property
-    def undecided(self) -> npt.NDArray[np.bool_]:
-        """Queries with more than one class that may have the smallest score, shape (n_queries,)."""
-        return self.tied.sum(axis=1) > 1
 
     def settled(self, dtype: Any) -> FloatArray:
         """The scores in this precision; classes that tie have the same score, all others a larger one.
@@ -215,10 +233,17 @@ class Compared(NamedTuple):
         Rounding depends on the batch. Settled, classes that share their training samples tie exactly, and
         the first class in sorted order wins whatever the batch.
         """
-        with np.errstate(over="ignore"):  # beyond the range of float32 is infinite
-            scores = self.scores.astype(dtype, copy=False)
+        scores = self.scores
         lowest = scores.min(axis=1, keepdims=True)
-        return np.where(self.tied, lowest, np.maximum(scores, np.nextafter(lowest, dtype.type(np.inf))))
+        if dtype != scores.dtype:
+            narrow = lowest.astype(dtype)
+            with np.errstate(over="ignore"):  # beyond the range of float32 is infinite
+                above = np.maximum(scores.astype(dtype), np.nextafter(narrow, dtype.type(np.inf)))
+            scores, lowest = np.where(scores > lowest, above, narrow), narrow
+        if len(self.rows):
+            scores = scores.copy() if scores is self.scores else scores
+            scores[self.rows] = np.where(self.tied, lowest[self.rows], scores[self.rows])
+        return scores
 
 
 class Known:
@@ -232,9 +257,13 @@ class Known:
         """The rounding unit of the least precise numbers that the parts are computed from."""
         return self.parts.precision
 
-    def error(self, quantity: str, value: FloatArray) -> FloatArray:
-        """Bound of the absolute rounding error of the value that the method of this name gives."""
-        return self.parts.error(quantity, value)
+    def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
+        """Bound of the absolute rounding error of a quantity for some queries."""
+        return self.parts.error(quantity, value, rows)
+
+    def share(self, quantity: str, value: FloatArray) -> Any:
+        """Bound of the relative rounding error for all classes, a number or a column."""
+        return self.parts.share(quantity, value)
 
     def __getattr__(self, quantity: str) -> Callable[[], FloatArray]:
         def value() -> FloatArray:
@@ -249,21 +278,42 @@ def compared(rule: Rule, parts: Any) -> Compared:
     """Class scores by a rule, and which classes their rounding errors leave in play.
 
     The error of a score is what remains of the error of each quantity behind it: the rule is applied once
-    more for every quantity, moved by its error. That costs no product with atoms.
+    more for every quantity, moved by its error. That is done for the queries whose two best classes are
+    closer than a coarse bound of the errors.
     """
     known = parts if isinstance(parts, Known) else Known(parts)
     parts, quantities = known.parts, known.known
     scores = rule(known)
-    error = SAFETY * parts.precision * scores
-    lowest = scores
+    rows = _close(scores, parts, quantities)
+    some = {quantity: value[rows] for quantity, value in quantities.items()}
+    low = high = scores[rows]
+    error = SAFETY * parts.precision * low
     with np.errstate(invalid="ignore"):  # inf - inf: a class that takes no part
-        for quantity, value in list(quantities.items()):
-            moved = rule(Known(parts, {**quantities, quantity: value + parts.error(quantity, value)}))
-            error = error + np.abs(moved - scores)
-            lowest = np.minimum(lowest, moved)
-        low = np.where(np.isfinite(scores), scores - error, lowest)
-        everyone, winner = np.arange(len(scores)), scores.argmin(axis=1)
-        tied = low <= (scores + error)[everyone, winner][:, None]
-    tied[everyone, winner] = True
-    tied |= ~np.isfinite(scores.min(axis=1, keepdims=True))
-    return Compared(scores, tied)
+        for quantity, value in some.items() if len(rows) else ():
+            moved = rule(Known(parts, {**some, quantity: value + parts.error(quantity, value, rows)}))
+            error = error + np.abs(moved - scores[rows])
+            low = np.minimum(low, moved)
+        low = np.where(np.isfinite(high), high - error, low)
+        winner = high.argmin(axis=1)[:, None]
+        tied = low <= np.take_along_axis(high + error, winner, axis=1)
+    tied |= ~np.isfinite(high.min(axis=1, keepdims=True, initial=np.inf))
+    np.put_along_axis(tied, winner, True, axis=1)
+    open_rows = tied.sum(axis=1) > 1
+    return Compared(scores, rows[open_rows], tied[open_rows])
+
+
+def _close(scores: FloatArray, parts: Any, quantities: dict[str, FloatArray]) -> npt.NDArray[np.intp]:
+    """Queries whose two best classes are closer than a coarse bound of the errors of their scores.
+
+    No rule is of a higher degree than two in any quantity, so the relative error of a score is at most about
+    twice the sum of theirs.
+    """
+    if scores.shape[1] == 1:
+        return np.empty(0, dtype=np.intp)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a quantity of zero makes the bound infinite or NaN
+        share = SAFETY * parts.precision
+        for quantity, value in quantities.items():
+            share = share + 2 * parts.share(quantity, value)
+        two = np.partition(scores, 1, axis=1)[:, :2]
+        apart = (two[:, 1:] > two[:, :1] * (1 + 4 * share)) & (share < 0.05)
+    return np.flatnonzero(~apart)

@@ -86,28 +86,22 @@ def coded_parts(
 ) -> CodedParts:
     """What each class contributes to queries that the solver has coded, with the errors of the codes.
 
-    A dense code is a product of the query with a matrix ``E_k`` of at most n_k rows and the norm
-    ``1/(2 sqrt(w ridge))``, where w weighs the squares. Rounding of this matrix and of the product moves c_k
-    by about ``eps ||E_k||_F``. In float64 the matrix is not kept for w = shared; the query is divided by a
-    ridge instead. Sparse codes are solved on their support in float64.
+    Sparse codes are solved on their support in float64. A step of ADMM multiplies by a matrix of at most n_k
+    rows and the norm ``1/(2 sqrt(ridge))``, which moves c_k by about ``eps sqrt(n_k) / (2 sqrt(ridge))``. A
+    Newton code in float32 with the duality gap g is within ``sqrt(g / l2)`` of the optimum. The closed form
+    tells its errors itself.
     """
-    problem, sizes = solver.problem, solver.dictionary.sizes
+    if hasattr(solver, "code_errors"):
+        return CodedParts(solver.dictionary, queries, codes, **solver.code_errors(queries, codes))
     rho = getattr(solver, "rho", 0.0)
-    ridge = problem.l2 + rho / 2
+    ridge = solver.problem.l2 + rho / 2
     if sp.issparse(codes) or not ridge:
         return CodedParts(solver.dictionary, queries, codes)
-    eps = np.finfo(codes.dtype).eps
-    single = codes.dtype == np.float32
-    norm = 0.5 / np.sqrt((problem.classwise or problem.shared) * ridge)
-    if not single and not problem.classwise:
-        norm = max(norm, 1 / ridge)
-    error: Any = eps * norm * np.sqrt(sizes * (solver.max_iter if rho else 1))
-    if single and gap is not None and np.isfinite(gap).all():
-        # A code with the duality gap g is within sqrt(g / l2) of the optimum.
+    steps = solver.max_iter if rho else 1
+    error: Any = np.finfo(codes.dtype).eps * np.sqrt(steps * solver.dictionary.sizes / (4 * ridge))
+    if codes.dtype == np.float32 and gap is not None and np.isfinite(gap).all():
         error = error + np.sqrt(np.maximum(gap, 0) / ridge)[:, None]
-    # Factoring moves the residual of a class that codes alone by this share of it.
-    alone = 0.0 if problem.shared else np.finfo(np.float64).eps * sizes / problem.l2
-    return CodedParts(solver.dictionary, queries, codes, code_error=error, relative_error=alone)
+    return CodedParts(solver.dictionary, queries, codes, code_error=error)
 
 
 def in_float64(solver: Any) -> Any:

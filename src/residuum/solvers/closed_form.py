@@ -28,7 +28,7 @@ import numpy as np
 from residuum.dictionary import Change, Dictionary, FloatArray
 from residuum.problem import CodingProblem
 from residuum.rules import SAFETY, ClassParts, CodedParts
-from residuum.solvers.base import Solution, certified, coded_parts
+from residuum.solvers.base import Solution, certified
 from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
 from residuum.system.threads import single_threaded_blas
 
@@ -104,12 +104,61 @@ class ClosedForm:
         """What each class contributes to every query, and whether each query was solved (always)."""
         all_solved = np.ones(len(queries), dtype=bool)
         if not self.uses_moments:
-            return coded_parts(self, queries, self._form.encode(queries)), all_solved
+            return self._coded(queries), all_solved
         parts = self._moment_parts(queries.astype(np.float64, copy=False))
         error = EPS * self.dictionary.sizes.max() / self.problem.l2**2
         if error > LARGEST_ERROR:
-            parts.coded = cache(lambda: coded_parts(self, queries, self._form.encode(queries)))
+            parts.coded = cache(lambda: self._coded(queries))
         return parts, all_solved
+
+    def _coded(self, queries: FloatArray) -> CodedParts:
+        """The parts of codes, with the errors that `code_errors` would find."""
+        vectors, encoder = self._vectors(queries), self._encoder
+        codes = self._form.encode(queries) if encoder is None else vectors @ encoder.T
+        return CodedParts(self.dictionary, queries, codes, **self._code_errors(vectors, codes))
+
+    def code_errors(self, queries: FloatArray, codes: FloatArray) -> dict[str, Any]:
+        """How far rounding has moved the codes of these queries, as `CodedParts` takes it."""
+        return self._code_errors(self._vectors(queries), codes)
+
+    def _vectors(self, queries: FloatArray) -> FloatArray:
+        """The vectors v that the encoder turns into codes, ``c_k = E_k v``; larger ones without encoder."""
+        form, dtype = self._form, self.dictionary.dtype
+        if isinstance(form, ClasswiseForm):
+            rest = form.unexplained(queries)
+            return rest.astype(dtype, copy=False) if self._encoder is not None else rest / self.problem.l2
+        if isinstance(form, FeatureFactor) and dtype == np.float64:
+            return form.features(queries)
+        return queries
+
+    @cached_property
+    def _encoder(self) -> FloatArray | None:
+        """All E_k below each other; None where codes come from moments."""
+        form, atoms = self._form, self.dictionary.atoms
+        if isinstance(form, ClasswiseForm):
+            return form.encoders if isinstance(form, EncoderForm) else None
+        return atoms if isinstance(form, FeatureFactor) and atoms.dtype == np.float64 else form._encoder
+
+    def _code_errors(self, vectors: FloatArray, codes: FloatArray) -> dict[str, Any]:
+        """Rounding of the product ``E_k v`` and of the matrix moves c_k by about ``eps ||E_k||_F ||v||``.
+
+        Factoring moves the residual of a class that codes alone by a share ``eps n_k / l2`` of it, and codes
+        that a factor between all atoms gives by as much as ``eps N ||c|| / l2``: equal atoms of two classes
+        differ in directions that only the ridge holds.
+        """
+        eps = np.finfo(self.dictionary.dtype).eps if self._encoder is not None else EPS
+        error = eps * self._encoder_norms * np.linalg.norm(vectors, axis=1, keepdims=True)
+        if isinstance(self._form, AtomFactor):
+            condition = self.dictionary.n_atoms / self.problem.l2
+            error = error + EPS * condition * np.linalg.norm(codes, axis=1, keepdims=True)
+        alone = 0.0 if self.problem.shared else EPS * self.dictionary.sizes / self.problem.l2
+        return {"code_error": error, "relative_error": alone}
+
+    @cached_property
+    def _encoder_norms(self) -> FloatArray:
+        """``||E_k||_F`` of every class."""
+        encoder = self.dictionary.atoms if self._encoder is None else self._encoder
+        return np.array([np.linalg.norm(encoder[block]) for block in self.dictionary.blocks])
 
     def _moment_parts(self, queries: FloatArray) -> MomentParts:
         if isinstance(self._form, MomentForm):
@@ -122,7 +171,8 @@ class ClosedForm:
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
-            EPS * self.dictionary.n_atoms * np.linalg.norm(vectors, axis=1, keepdims=True),
+            np.sqrt(np.einsum("qd,qd->q", vectors, vectors))[:, None],
+            np.array([self.dictionary.n_atoms]),
         )
 
 
@@ -219,10 +269,8 @@ class MomentForm(ClasswiseForm):
         def whole() -> FloatArray:
             return (queries - rest) / problem.shared if problem.shared else np.sum(contributions(), axis=0)
 
-        error = EPS * self.dictionary.sizes / problem.l2  # of S_k H_k, as a share of what it is applied to
-        if ridge is None:
-            error = error * np.linalg.norm(rest, axis=1, keepdims=True)
-        return MomentParts(queries, vectors, contributions, whole, error, ridge)
+        reach = np.sqrt(np.einsum("qd,qd->q", rest, rest))[:, None] / problem.l2
+        return MomentParts(queries, vectors, contributions, whole, reach, self.dictionary.sizes, ridge)
 
 
 class EncoderForm(ClasswiseForm):
@@ -303,8 +351,10 @@ class MomentParts:
         Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
     whole : callable
         Gives ``Xc``.
-    rounding : ndarray of shape (n_classes,) or (n_queries, 1 or n_classes)
-        Rounding error of ``X_k c_k``; with `ridge` as a share of ``y - X_k c_k``.
+    reach : ndarray of shape (n_queries, 1)
+        A bound of all ``||v_k||``.
+    terms : ndarray of shape (n_classes,) or (1,)
+        Numbers of atoms in the matrices that are applied to v_k: they bound their norms.
     ridge : float, optional
         The number with ``y - X_k c_k = ridge * v_k``, where there is one.
     """
@@ -315,23 +365,35 @@ class MomentParts:
         vectors: Callable[[], list[Any]],
         contributions: Callable[[], list[Any]],
         whole: Callable[[], FloatArray],
-        rounding: FloatArray,
+        reach: FloatArray,
+        terms: np.ndarray,
         ridge: float | None = None,
     ) -> None:
-        self.queries, self.rounding, self.precision = queries, rounding, EPS
+        self.queries, self.reach, self.terms, self.precision = queries, reach, terms, EPS
         self.vectors, self.contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
         self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
 
-    def error(self, quantity: str, value: FloatArray) -> FloatArray:
-        """Bound of the absolute rounding error of the value that the method of this name gives."""
+    def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
+        """Bound of the absolute rounding error of a quantity for some queries, of which `value` is given."""
         if quantity == "energies" and self.coded is not None:
-            return self.coded().error(quantity, value)
+            return self.coded().error(quantity, value, rows)
+        reach: Any = self.reach[rows]
+        if self._ridge is not None:  # ||v_k|| itself
+            reach = (value if quantity == "residuals" else self.residuals()[rows]) / self._ridge
+            if quantity == "residuals":  # nothing is subtracted
+                return SAFETY * EPS * self.terms * reach * self._ridge
+        own = EPS * self.terms * reach
+        return SAFETY * (own * reach if quantity == "energies" else own + EPS)
+
+    def share(self, quantity: str, value: FloatArray) -> Any:
+        """Bound of the relative rounding error of a quantity for all classes: a number or a column."""
+        own = SAFETY * EPS * self.terms.max()
+        if quantity == "energies" and self.coded is not None:
+            return self.coded().share(quantity, value)
         if quantity == "residuals" and self._ridge is not None:
-            return SAFETY * self.rounding * value  # nothing is subtracted
-        own = self.rounding if self._ridge is None else self.rounding * self.residuals()
-        if quantity == "energies":
-            return SAFETY * own * np.sqrt(_products(self.vectors(), self.vectors()))
-        return SAFETY * (own + EPS)
+            return own / self._ridge
+        error = own * self.reach**2 if quantity == "energies" else own * self.reach + SAFETY * EPS
+        return error / value.min(axis=1, keepdims=True)
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
