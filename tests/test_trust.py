@@ -16,9 +16,12 @@ from sklearn.datasets import load_iris
 
 import residuum
 from residuum import CRC, CROC, NRC, NSC, NSCCV, ConfidentClassifier, ProCRC, SoftNRC, lasso, nnls
+from residuum.dictionary import unit_rows
 from residuum.errors import UsageError
 from residuum.estimators import METHODS
 from residuum.features import EigenfacePCA, Scattering2D
+from residuum.rules import SAFETY, Known
+from residuum.solvers.base import class_parts, in_float64
 
 CLASSIFIERS = {
     **{name: method() for name, method in METHODS.items()},
@@ -119,6 +122,34 @@ def test_answers_and_explanations_agree_in_float32(name):
     model = clone(DELICATE[name]).fit(X[:170], y[:170])
     labels = model.predict(X[170:])
     assert [model.explain(query).label for query in X[170:]] == labels.tolist()
+
+
+def scores_with_errors(model, queries):
+    """Class scores of unit queries, and the errors that are claimed for them."""
+    parts = Known(model._all_parts(class_parts(model.solver_, queries)[0], queries))
+    scores, every = model._class_scores(parts), np.arange(len(queries))
+    error = SAFETY * parts.precision * scores
+    for quantity, value in list(parts.known.items()):
+        moved = {**parts.known, quantity: value + parts.error(quantity, value, every)}
+        error = error + np.abs(model._class_scores(Known(parts.parts, moved)) - scores)
+    return scores.astype(np.float64), error.astype(np.float64)
+
+
+@pytest.mark.parametrize("data", SETS)
+@pytest.mark.parametrize("name", DELICATE)
+def test_errors_of_float32_scores_are_within_what_is_claimed(name, data):
+    (X, y), n = SETS[data]
+    X = X.astype(np.float32)
+    model = clone(DELICATE[name]).fit(X[:n], y[:n])
+    precise = clone(model).fit(X[:n], y[:n])
+    for solver in model._solver_names:
+        setattr(precise, solver, in_float64(getattr(model, solver)))
+    unit = unit_rows(X[n:])[0]
+    scores, error = scores_with_errors(model, unit)
+    expected, own_error = scores_with_errors(precise, unit.astype(np.float64))
+    finite = np.isfinite(scores)
+    assert (np.abs(scores - expected) <= error + own_error)[finite].all()
+    assert (finite == np.isfinite(expected)).all()
 
 
 # Ties
