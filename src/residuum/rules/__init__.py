@@ -118,6 +118,8 @@ class CodedParts:
         signs, so that ``X_k c_k`` moves about as far.
     relative_error : float or ndarray of shape (n_classes,), default=0
         The same as a share of the residual of class k.
+    largest_norm : float or None, default=None
+        A bound of all ``||c_k||``, where one is known without looking at the codes.
     """
 
     def __init__(
@@ -128,19 +130,19 @@ class CodedParts:
         *,
         code_error: Any = 0.0,
         relative_error: Any = 0.0,
+        largest_norm: float | None = None,
     ) -> None:
         self.dictionary, self.queries, self.codes = dictionary, queries, codes
-        self.code_error, self.relative_error = code_error, relative_error
+        self.code_error, self.relative_error, self._largest_norm = code_error, relative_error, largest_norm
         self.precision = float(np.finfo(codes.dtype).eps)
 
     @cached_property
-    def _norms(self) -> FloatArray:
-        """``||c_k||``."""
-        return np.sqrt(self.energies())
+    def _norm_bound(self) -> float:
+        return np.sqrt(self.energies().max()) if self._largest_norm is None else self._largest_norm
 
     def error(self, quantity: str, value: FloatArray, rows: Any) -> FloatArray:
         """Bound of the absolute rounding error of a quantity for some queries, of which `value` is given."""
-        eps, norms = self.precision, self._norms[rows]
+        eps, norms = self.precision, np.sqrt(self._energies(self.codes[rows]))
         moved = self.code_error[rows] if np.ndim(self.code_error) == 2 else self.code_error
         if quantity == "energies":
             moved = eps * norms + moved
@@ -154,7 +156,7 @@ class CodedParts:
 
     def share(self, quantity: str, value: FloatArray) -> Any:
         """Bound of the relative rounding error of a quantity for all classes: a number or a column."""
-        norm, moved = self._norms.max(initial=0), np.max(self.code_error, initial=0)
+        norm, moved = self._norm_bound, np.max(self.code_error)
         if quantity == "energies":
             moved += self.precision * norm
             error = moved * (2 * norm + SAFETY * moved)
@@ -177,12 +179,19 @@ class CodedParts:
 
     def energies(self) -> FloatArray:
         """``||c_k||^2``."""
-        codes, dictionary = self.codes, self.dictionary
+        return self._energies(self.codes)
+
+    def _energies(self, codes: Any) -> FloatArray:
+        dictionary = self.dictionary
         energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=codes.dtype)
         if sp.issparse(codes):
             first = np.repeat(np.arange(codes.shape[0]) * dictionary.n_classes, np.diff(codes.indptr))
             place = first + dictionary.atom_class[codes.indices]
             energies += np.bincount(place, codes.data**2, energies.size).reshape(energies.shape)
+            return energies
+        if dictionary.n_atoms < 32 * dictionary.n_classes:  # many small classes make a long loop
+            occupied = np.flatnonzero(dictionary.sizes)
+            energies[:, occupied] = np.add.reduceat(codes * codes, dictionary.starts[occupied], axis=1)
             return energies
         for k, block in enumerate(dictionary.blocks):
             energies[:, k] = np.einsum("ij,ij->i", codes[:, block], codes[:, block])
@@ -234,6 +243,8 @@ class Compared(NamedTuple):
         the first class in sorted order wins whatever the batch.
         """
         scores = self.scores
+        if dtype == scores.dtype and not len(self.rows):
+            return scores
         lowest = scores.min(axis=1, keepdims=True)
         if dtype != scores.dtype:
             narrow = lowest.astype(dtype)
@@ -306,14 +317,17 @@ def _close(scores: FloatArray, parts: Any, quantities: dict[str, FloatArray]) ->
     """Queries whose two best classes are closer than a coarse bound of the errors of their scores.
 
     No rule is of a higher degree than two in any quantity, so the relative error of a score is at most about
-    twice the sum of theirs.
+    twice the sum of theirs, and three times where they are not small.
     """
     if scores.shape[1] == 1:
         return np.empty(0, dtype=np.intp)
     with np.errstate(divide="ignore", invalid="ignore"):  # a quantity of zero makes the bound infinite or NaN
         share = SAFETY * parts.precision
         for quantity, value in quantities.items():
-            share = share + 2 * parts.share(quantity, value)
-        two = np.partition(scores, 1, axis=1)[:, :2]
-        apart = (two[:, 1:] > two[:, :1] * (1 + 4 * share)) & (share < 0.05)
+            share = share + 3 * parts.share(quantity, value)
+        winner = scores.argmin(axis=1)[:, None]
+        others = scores.copy()
+        np.put_along_axis(others, winner, np.inf, axis=1)
+        best, second = np.take_along_axis(scores, winner, axis=1), others.min(axis=1, keepdims=True)
+        apart = second * (1 - share) > best * (1 + share)
     return np.flatnonzero(~apart)

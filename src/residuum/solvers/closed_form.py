@@ -147,12 +147,13 @@ class ClosedForm:
         differ in directions that only the ridge holds.
         """
         eps = np.finfo(self.dictionary.dtype).eps if self._encoder is not None else EPS
-        error = eps * self._encoder_norms * np.linalg.norm(vectors, axis=1, keepdims=True)
+        norms = self._encoder_norms * np.linalg.norm(vectors, axis=1, keepdims=True)
+        error = eps * norms
         if isinstance(self._form, AtomFactor):
             condition = self.dictionary.n_atoms / self.problem.l2
             error = error + EPS * condition * np.linalg.norm(codes, axis=1, keepdims=True)
         alone = 0.0 if self.problem.shared else EPS * self.dictionary.sizes / self.problem.l2
-        return {"code_error": error, "relative_error": alone}
+        return {"code_error": error, "relative_error": alone, "largest_norm": norms.max()}
 
     @cached_property
     def _encoder_norms(self) -> FloatArray:
