@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -198,6 +198,11 @@ class Dictionary:
     def moments(self) -> ClassMoments:
         """``S_k = X_k X_k'`` of every class."""
         return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
+
+    @cached_property
+    def in_float64(self) -> Dictionary:
+        """The same atoms in float64."""
+        return replace(self, atoms=self.atoms.astype(np.float64, copy=False))
 
     @cached_property
     def interior(self) -> FloatArray:

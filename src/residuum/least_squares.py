@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_array
 
+from residuum.plain_numbers import check_numbers
 from residuum.solvers import Solution
 from residuum.solvers.active_set import solve_active_set
 
@@ -40,6 +41,7 @@ def _shaped(value: Any, name: str, owner: str, shape: tuple[int, int]) -> Any:
 def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **options: Any) -> Solution:
     """Validate, solve, warn."""
     floats = [np.float64, np.float32]
+    A, B = check_numbers(A, "A", owner), check_numbers(B, "B", owner)
     A = check_array(A, dtype=floats, input_name="A")
     B = check_array(B, dtype=floats, ensure_2d=False, ensure_min_features=0, input_name="B")
     n_features, n_atoms = A.shape

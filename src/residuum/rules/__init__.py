@@ -36,6 +36,10 @@ class ClassParts(Protocol):
         """``||c_k||^2``."""
         ...
 
+    def rounding(self) -> FloatArray:
+        """How far rounding may have moved the distances of a query, shape (n_queries, 1)."""
+        ...
+
 
 Rule = Callable[[ClassParts], FloatArray]
 
@@ -84,6 +88,7 @@ class CodedParts:
         self, dictionary: Dictionary, queries: FloatArray, codes: Any, whole: FloatArray | None = None
     ) -> None:
         self.dictionary, self.queries, self.codes, self._whole = dictionary, queries, codes, whole
+        self._dtype = dictionary.dtype if sp.issparse(codes) else np.result_type(codes, dictionary.atoms)
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -92,7 +97,7 @@ class CodedParts:
     def disagreements(self) -> FloatArray:
         """``||Xc - X_k c_k||``."""
         whole = self.dictionary.combinations(self.codes) if self._whole is None else self._whole
-        return self._distances(whole.astype(self.dictionary.dtype, copy=False))
+        return self._distances(whole.astype(self._dtype, copy=False))
 
     def lengths(self) -> FloatArray:
         """``||X_k c_k||``."""
@@ -101,7 +106,7 @@ class CodedParts:
     def energies(self) -> FloatArray:
         """``||c_k||^2``."""
         codes, dictionary = self.codes, self.dictionary
-        energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=dictionary.dtype)
+        energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=self._dtype)
         if sp.issparse(codes):
             rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
             np.add.at(energies, (rows, dictionary.atom_class[codes.indices]), codes.data**2)
@@ -109,6 +114,11 @@ class CodedParts:
         for k, block in enumerate(dictionary.blocks):
             energies[:, k] = np.einsum("ij,ij->i", codes[:, block], codes[:, block])
         return energies
+
+    def rounding(self) -> FloatArray:
+        """``eps (1 + max_k sqrt(n_k) ||c_k||)``, from summing the n_k terms of ``X_k c_k``."""
+        sums = (self.energies() * self.dictionary.sizes).max(axis=1, keepdims=True)
+        return np.finfo(self._dtype).eps * (1 + np.sqrt(sums))
 
     def _distances(self, targets: FloatArray) -> FloatArray:
         """``||t - X_k c_k||`` for every target t and class k.
@@ -121,7 +131,7 @@ class CodedParts:
             from residuum.rules.sparse import sparse_distances
 
             return sparse_distances(dictionary, targets, codes)
-        squares = np.empty((len(targets), dictionary.n_classes), dtype=dictionary.dtype)
+        squares = np.empty((len(targets), dictionary.n_classes), dtype=self._dtype)
         step = max(1, 2**17 // dictionary.n_features)  # a block of differences stays in the cache
         for first in range(0, len(targets), step):
             some = slice(first, first + step)
@@ -145,6 +155,8 @@ class MomentParts:
         Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
     whole : callable
         Gives ``Xc``.
+    rounding : callable
+        Gives how far rounding may have moved the distances, shape (n_queries, 1).
     residuals : callable, optional
         Gives ``||y - X_k c_k||``, where there is a way without contributions.
     """
@@ -155,11 +167,12 @@ class MomentParts:
         vectors: Callable[[], list[Any]],
         contributions: Callable[[], list[Any]],
         whole: Callable[[], FloatArray],
+        rounding: Callable[[], FloatArray],
         residuals: Callable[[], FloatArray] | None = None,
     ) -> None:
         self.queries = queries
         self.vectors, self.contributions, self._whole = vectors, contributions, whole
-        self._residuals = residuals
+        self.rounding, self._residuals = rounding, residuals
         self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
 
     def residuals(self) -> FloatArray:
@@ -196,13 +209,20 @@ def norms(parts: Iterable[FloatArray]) -> FloatArray:
     return np.sqrt(np.stack([np.einsum("qd,qd->q", part, part) for part in parts], axis=1))
 
 
-def settle_ties(scores: FloatArray) -> FloatArray:
+def settle_ties(scores: FloatArray, rounding: FloatArray) -> FloatArray:
     """Set the scores of a row that equal its minimum up to rounding to that minimum.
 
     Classes that share a training sample leave the same residual but for rounding, which depends on the
     batch. Settled, they tie exactly, and the first class in sorted order wins whatever the batch.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_queries, n_classes)
+        Scores by a rule.
+    rounding : ndarray of shape (n_queries, 1)
+        How far rounding may have moved the distances behind them (`ClassParts.rounding`). Codes that a factor
+        gives for equal samples differ by more, in proportion to the scores.
     """
     lowest = scores.min(axis=1, keepdims=True)
-    slack = 1e-10 if scores.dtype == np.float64 else 1e-5
-    tied = scores <= lowest + slack * np.maximum(1, lowest)
-    return np.where(tied, lowest, scores)
+    share = 1e-10 if scores.dtype == np.float64 else 1e-6
+    return np.where(scores <= lowest * (1 + share) + 4 * rounding, lowest, scores)

@@ -45,6 +45,10 @@ from residuum.system.threads import single_threaded_blas
 # are not used. The error of the energies v_k'S_k v_k is at most about eps ||S_k|| ||v_k||^2: where that bound
 # exceeds the second number, energies are computed from codes.
 LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
+# The matrix from a query to its code has a norm of up to 1/(2 sqrt(l2)), by which it magnifies rounding.
+# Below this l2 codes over float32 atoms are computed in float64.
+LEAST_SINGLE_L2 = 1e-4
+EPS = float(np.finfo(np.float64).eps)
 
 
 class ClosedForm:
@@ -80,8 +84,14 @@ class ClosedForm:
         return by_moments if self.uses_moments else dictionary.n_atoms
 
     @cached_property
+    def _coding(self) -> Dictionary:
+        """The dictionary over which codes are computed: in float64 where float32 would lose their digits."""
+        enough = self.uses_moments or self.problem.l2 >= LEAST_SINGLE_L2
+        return self.dictionary if enough else self.dictionary.in_float64
+
+    @cached_property
     def _form(self) -> AtomFactor | FeatureFactor | EncoderForm | MomentForm:
-        problem, dictionary = self.problem, self.dictionary
+        problem, dictionary = self.problem, self._coding
         by_atoms = problem.shared and dictionary.n_atoms <= dictionary.n_features
         if not problem.classwise or by_atoms:
             return quadratic_factor(dictionary, problem, problem.l2)
@@ -99,7 +109,7 @@ class ClosedForm:
         """Reuse what `old` had prepared for the classes that `change` leaves as they are."""
         form = vars(old).get("_form")
         same = (old.problem, old.uses_moments) == (self.problem, self.uses_moments)
-        if same and isinstance(form, EncoderForm | MomentForm):
+        if same and isinstance(form, EncoderForm | MomentForm) and self._coding is self.dictionary:
             self._form = form.after(change)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
@@ -112,7 +122,7 @@ class ClosedForm:
         solution = self.problem.certified(
             self.dictionary, queries, codes, n_iter=once, converged=always, certify=certify
         )
-        return replace(solution, converged=~(solution.gap > np.finfo(self.dictionary.dtype).eps ** 0.5))
+        return replace(solution, converged=~(solution.gap > np.finfo(codes.dtype).eps ** 0.5))
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""
@@ -122,7 +132,7 @@ class ClosedForm:
         elif self.uses_moments:
             parts = self._moment_parts(queries.astype(np.float64, copy=False))
         else:
-            parts = CodedParts(self.dictionary, queries, self._form.encode(queries))
+            parts = CodedParts(self._coding, queries, self._form.encode(queries))
         error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
         if isinstance(parts, MomentParts) and error > LARGEST_ERROR:
             parts.coded = lambda: CodedParts(self.dictionary, queries, self._form.encode(queries))
@@ -137,6 +147,7 @@ class ClosedForm:
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
+            lambda: EPS * (1 + self.dictionary.sizes.max() * norms([vectors])),
         )
 
 
@@ -249,10 +260,17 @@ class MomentForm(ClasswiseForm):
         def whole() -> FloatArray:
             return (queries - rest) / problem.shared if problem.shared else np.sum(contributions(), axis=0)
 
+        @cache
         def residuals() -> FloatArray:
             return problem.l2 * norms(times_triangle(one.triangle, queries) for one in self.classes)
 
-        return MomentParts(queries, vectors, contributions, whole, residuals if self._plain else None)
+        def rounding() -> FloatArray:
+            # Of S_k v_k, where ||v_k|| is at most ||u||/l2; nothing is subtracted from l2 v_k.
+            sizes = residuals().min(axis=1, keepdims=True) if self._plain else norms([rest])
+            return EPS * (not self._plain) + EPS * self.dictionary.sizes.max() / problem.l2 * sizes
+
+        known = residuals if self._plain else None
+        return MomentParts(queries, vectors, contributions, whole, rounding, known)
 
 
 class EncoderForm(ClasswiseForm):
