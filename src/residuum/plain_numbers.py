@@ -28,8 +28,6 @@ def check_numbers(value: Any, name: str, owner: str) -> Any:
     value : array-like
         A list or tuple as an array, anything else as it was.
     """
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
-        return value
     if isinstance(value, list | tuple):
         if any(isinstance(row, np.ma.MaskedArray) for row in value):
             value = np.ma.asarray(value)

@@ -121,7 +121,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     def _answered(self, unit: FloatArray, solution: Solution | None, confidence: str) -> Answers:
         """Answers to one block of unit queries, from their solution where it is at hand."""
         class_parts = getattr(self.solver_, "class_parts", None)
-        if class_parts is not None and solution is None and confidence != "concentration":
+        if class_parts is not None and confidence != "concentration":
             parts, converged = class_parts(unit)  # without codes
         else:
             solution = solution or self.solver_.solve(unit, certify=False)
@@ -228,7 +228,8 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     ) -> list[Any]:
         """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
         check_is_fitted(self)
-        X = check_numbers(X, "X", type(self).__name__)
+        if type(X) is not np.ndarray or X.dtype.kind not in "fiu":
+            X = check_numbers(X, "X", type(self).__name__)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
         n_threads = 1 if self.solver_.has_threads else thread_count(None)
         results: dict[int, Any] = {}

@@ -82,11 +82,20 @@ def quotient(scores: FloatArray, divisors: FloatArray) -> FloatArray:
 
 
 class CodedParts:
-    """`ClassParts` of codes over the atoms, dense or sparse; `whole` is ``Xc`` where it is known already."""
+    """`ClassParts` of codes over the atoms, dense or sparse; `whole` is ``Xc`` where it is known already.
+
+    Codes that come from a factorisation in float64 may be wrong by its `condition` times the precision.
+    """
 
     def __init__(
-        self, dictionary: Dictionary, queries: FloatArray, codes: Any, whole: FloatArray | None = None
+        self,
+        dictionary: Dictionary,
+        queries: FloatArray,
+        codes: Any,
+        whole: FloatArray | None = None,
+        condition: float = 0.0,
     ) -> None:
+        self._condition = condition
         self.dictionary, self.queries, self.codes, self._whole = dictionary, queries, codes, whole
         self._dtype = dictionary.dtype if sp.issparse(codes) else np.result_type(codes, dictionary.atoms)
 
@@ -116,9 +125,11 @@ class CodedParts:
         return energies
 
     def rounding(self) -> FloatArray:
-        """``eps (1 + max_k sqrt(n_k) ||c_k||)``, from summing the n_k terms of ``X_k c_k``."""
-        sums = (self.energies() * self.dictionary.sizes).max(axis=1, keepdims=True)
-        return np.finfo(self._dtype).eps * (1 + np.sqrt(sums))
+        """``eps (1 + max_k sqrt(n_k) ||c_k||)`` from summing n_k terms, and what the factor adds."""
+        energies = self.energies()
+        sums = np.sqrt((energies * self.dictionary.sizes).max(axis=1, keepdims=True))
+        factor = np.finfo(np.float64).eps * self._condition * np.sqrt(energies.max(axis=1, keepdims=True))
+        return np.finfo(self._dtype).eps * (1 + sums) + factor
 
     def _distances(self, targets: FloatArray) -> FloatArray:
         """``||t - X_k c_k||`` for every target t and class k.
@@ -173,7 +184,7 @@ class MomentParts:
         self.queries = queries
         self.vectors, self.contributions, self._whole = vectors, contributions, whole
         self.rounding, self._residuals = rounding, residuals
-        self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
+        self.coded_over: Dictionary | None = None  # set where energies need the digits of codes
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -189,8 +200,9 @@ class MomentParts:
 
     def energies(self) -> FloatArray:
         """``||c_k||^2 = v_k'X_k c_k``."""
-        if self.coded is not None:
-            return self.coded().energies()
+        if self.coded_over is not None:
+            atoms = (self.coded_over.atoms[block].astype(np.float64) for block in self.coded_over.blocks)
+            return norms(v @ some.T for v, some in zip(self.vectors(), atoms, strict=True)) ** 2
         pairs = zip(self.vectors(), self.contributions(), strict=True)
         return np.maximum(np.stack([np.einsum("qd,qd->q", v, part) for v, part in pairs], axis=1), 0)
 
@@ -224,5 +236,5 @@ def settle_ties(scores: FloatArray, rounding: FloatArray) -> FloatArray:
         gives for equal samples differ by more, in proportion to the scores.
     """
     lowest = scores.min(axis=1, keepdims=True)
-    share = 1e-10 if scores.dtype == np.float64 else 1e-6
+    share = 1e-10 if scores.dtype == np.float64 else 1e-5
     return np.where(scores <= lowest * (1 + share) + 4 * rounding, lowest, scores)

@@ -132,10 +132,11 @@ class ClosedForm:
         elif self.uses_moments:
             parts = self._moment_parts(queries.astype(np.float64, copy=False))
         else:
-            parts = CodedParts(self._coding, queries, self._form.encode(queries))
+            condition = self.dictionary.n_atoms / self.problem.l2
+            parts = CodedParts(self._coding, queries, self._form.encode(queries), condition=condition)
         error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
         if isinstance(parts, MomentParts) and error > LARGEST_ERROR:
-            parts.coded = lambda: CodedParts(self.dictionary, queries, self._form.encode(queries))
+            parts.coded_over = self.dictionary
         return parts, all_solved
 
     def _moment_parts(self, queries: FloatArray) -> MomentParts:
