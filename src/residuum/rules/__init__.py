@@ -1,13 +1,12 @@
 """Decision rules: from the code of a query to one number per class; the smallest wins.
 
 A rule sees a coded query only through what each class contributes to it (`ClassParts`), so it does not matter
-whether that was computed from codes over the atoms (`CodedParts`) or from class moments
-(`residuum.solvers.closed_form.MomentParts`).
+whether that was computed from codes over the atoms (`CodedParts`) or from class moments (`MomentParts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,10 +78,12 @@ def quotient(scores: FloatArray, divisors: FloatArray) -> FloatArray:
 
 
 class CodedParts:
-    """`ClassParts` of codes over the atoms, dense or sparse."""
+    """`ClassParts` of codes over the atoms, dense or sparse; `whole` is ``Xc`` where it is known already."""
 
-    def __init__(self, dictionary: Dictionary, queries: FloatArray, codes: Any) -> None:
-        self.dictionary, self.queries, self.codes = dictionary, queries, codes
+    def __init__(
+        self, dictionary: Dictionary, queries: FloatArray, codes: Any, whole: FloatArray | None = None
+    ) -> None:
+        self.dictionary, self.queries, self.codes, self._whole = dictionary, queries, codes, whole
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -90,7 +91,8 @@ class CodedParts:
 
     def disagreements(self) -> FloatArray:
         """``||Xc - X_k c_k||``."""
-        return self._distances(self.dictionary.combinations(self.codes))
+        whole = self.dictionary.combinations(self.codes) if self._whole is None else self._whole
+        return self._distances(whole.astype(self.dictionary.dtype, copy=False))
 
     def lengths(self) -> FloatArray:
         """``||X_k c_k||``."""
@@ -128,6 +130,70 @@ class CodedParts:
                 np.subtract(targets[some], difference, out=difference)
                 squares[some, k] = np.einsum("ij,ij->i", difference, difference)
         return np.sqrt(squares, out=squares)
+
+
+class MomentParts:
+    """`ClassParts` from vectors between features, in float64, one array (n_queries, n_features) per class.
+
+    What a rule does not ask for is not computed: all arguments but the queries are functions.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (n_queries, n_features)
+        The queries y.
+    vectors, contributions : callable
+        Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
+    whole : callable
+        Gives ``Xc``.
+    residuals : callable, optional
+        Gives ``||y - X_k c_k||``, where there is a way without contributions.
+    """
+
+    def __init__(
+        self,
+        queries: FloatArray,
+        vectors: Callable[[], list[Any]],
+        contributions: Callable[[], list[Any]],
+        whole: Callable[[], FloatArray],
+        residuals: Callable[[], FloatArray] | None = None,
+    ) -> None:
+        self.queries = queries
+        self.vectors, self.contributions, self._whole = vectors, contributions, whole
+        self._residuals = residuals
+        self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
+
+    def residuals(self) -> FloatArray:
+        """``||y - X_k c_k||``."""
+        return self._residuals() if self._residuals is not None else self._distances(self.queries)
+
+    def disagreements(self) -> FloatArray:
+        """``||Xc - X_k c_k||``."""
+        return self._distances(self._whole())
+
+    def lengths(self) -> FloatArray:
+        """``||X_k c_k||``."""
+        return norms(self.contributions())
+
+    def energies(self) -> FloatArray:
+        """``||c_k||^2 = v_k'X_k c_k``."""
+        if self.coded is not None:
+            return self.coded().energies()
+        pairs = zip(self.vectors(), self.contributions(), strict=True)
+        return np.maximum(np.stack([np.einsum("qd,qd->q", v, part) for v, part in pairs], axis=1), 0)
+
+    def _distances(self, targets: FloatArray) -> FloatArray:
+        contributions = self.contributions()
+        squares = np.empty((len(targets), len(contributions)))
+        difference = np.empty_like(targets)
+        for k, part in enumerate(contributions):
+            np.subtract(targets, part, out=difference)
+            np.einsum("qd,qd->q", difference, difference, out=squares[:, k])
+        return np.sqrt(squares, out=squares)
+
+
+def norms(parts: Iterable[FloatArray]) -> FloatArray:
+    """2-norms of the rows of one array for every class, shape (n_queries, n_classes)."""
+    return np.sqrt(np.stack([np.einsum("qd,qd->q", part, part) for part in parts], axis=1))
 
 
 def settle_ties(scores: FloatArray) -> FloatArray:
