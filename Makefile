@@ -2,17 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help venv test lint types bench compare clean
+.PHONY: help venv test battery lint types bench compare clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 venv:  ## Make .venv with everything development needs
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -e '.[dev,images]'
+	$(BIN)/pip install -q -e '.[dev,images,battery]'
 
 test:  ## Run all tests (RESIDUUM_DATA=folder for those on real data)
 	$(BIN)/python -m pytest
+
+battery:  ## Run the battery, about an hour and a half (QUICK=1 for a share of it, within five minutes)
+	$(BIN)/python -m battery $(if $(QUICK),--quick)
 
 lint:  ## Check style and format
 	$(BIN)/ruff check .
@@ -30,4 +33,4 @@ compare:  ## The nine methods on the bundled digits
 
 clean:  ## Remove what the tools leave behind
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests battery benchmarks -name __pycache__ -type d -exec rm -rf {} +

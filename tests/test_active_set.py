@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 import warnings
@@ -507,28 +506,3 @@ def test_concurrent_calls():
         [sys.executable, "-c", CONCURRENT], capture_output=True, text=True, timeout=120, check=False
     )
     assert out.stdout.strip() == "done", out.stderr
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_compiling_is_announced_only_when_it_happens(cached, monkeypatch, capsys):
-    solve_active_set(np.ones((1, 1)), np.ones((1, 1)))  # from here on numba has stored the kernels
-    monkeypatch.setattr(chunk, "_compiled", False)
-    if not cached:
-        monkeypatch.setattr(chunk, "_is_cached", lambda: False)
-    capsys.readouterr()
-    solve_active_set(np.ones((1, 1)), np.ones((1, 1)))
-    assert ("compiling the exact engine" in capsys.readouterr().err) != cached
-
-
-def test_read_only_install_compiles(tmp_path):
-    """A cache directory that cannot be written beside the code must not break the first use."""
-    code = (
-        "import numpy as np; from residuum.solvers.active_set.kernels import dot; "
-        "print(dot(np.ones(3), np.ones(3)))"
-    )
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False
-    )
-    assert out.stdout.strip() == "3.0", out.stderr
-    assert any((tmp_path / "cache").rglob("*.nbi"))

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -232,11 +234,37 @@ def test_a_reader_that_hangs_up_is_no_error_to_speak_of(shell):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_one_line(shell):
+@pytest.mark.parametrize("long", [False, True])
+def test_a_full_disk_behind_stdout_is_one_line(shell, long):
+    """What fits into the buffer fails at its end, more of it at once."""
+    if long:
+        (shell.cwd / "a.csv").write_text("a,b,label\n" + "1,2,x\n2,1,y\n" * 3000)
+        assert shell("fit", "a.csv", "--method", "crc", "--out", "m").returncode == 0
+    args = ("predict", "m", "a.csv") if long else ("--help",)
     with Path("/dev/full").open("w") as full:
-        lost = shell("--help", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        lost = shell(*args, capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert lost.returncode == 1
-    assert lost.stderr == "Error: No space left on device\n"
+    assert lost.stderr.splitlines()[-1] == "Error: No space left on device: standard output"
+
+
+@pytest.mark.parametrize("command", ["compare", "fit", "predict"])
+def test_a_full_disk_behind_a_file_names_the_file(shell, command):
+    (shell.cwd / "a.csv").write_text("a,b,label\n" + "1,2,x\n2,1,y\n" * 100)
+    assert shell("fit", "a.csv", "--method", "crc", "--out", "m").returncode == 0
+    args, name = {
+        "compare": (
+            ("compare", "a.csv", "--methods", "crc", "--trials", "1", "--out", "run"),
+            "run/settings.json",
+        ),
+        "fit": (("fit", "a.csv", "--method", "crc", "--out", "n"), "n"),
+        "predict": (("predict", "m", "a.csv", "--out", "answers.csv"), "answers.csv"),
+    }[command]
+    before = sorted(shell.cwd.rglob("*.*"))
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (500, 500))
+    lost = shell(*args, preexec_fn=limit)
+    assert lost.returncode == 1
+    assert re.search(f"^Error: .*{name} cannot be written: File too large", lost.stderr, re.MULTILINE)
+    assert sorted(shell.cwd.rglob("*.*")) == before
 
 
 def test_a_closed_stdout_is_no_error(shell):

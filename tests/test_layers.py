@@ -17,7 +17,7 @@ DOORS = {
     "system": {"errors"},
     "dictionary": set(),
     "problem": {"dictionary"},
-    "rules": {"dictionary"},
+    "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
     "least_squares": {"plain_numbers", "solvers"},
     "estimators": IDEA | {"solvers", "system"},

@@ -262,6 +262,49 @@ def test_npz_by_the_names_of_its_arrays(tmp_path):
     assert (data.features.shape, data.image_shape) == ((3, 6), (3, 2))
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.eye(4), y=[0, 1, 0, 1])
+    with zipfile.ZipFile(tmp_path / "data.npz", "a") as archive:
+        archive.writestr("y.npy", archive.read("y.npy"))
+    with pytest.raises(DataFormatError, match="two arrays are called 'y'"):
+        read_data(tmp_path / "data.npz")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "data.npz", X=np.zeros((2200, 4000)), y=np.arange(2200) % 2)
+    assert (tmp_path / "data.npz").stat().st_size < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            DataFormatError, match=r"array 'X': \d+ bytes expand to 70400128, more than 200 times"
+        ):
+            read_data(tmp_path / "data.npz")
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
+    # Small arrays may be as plain as they are, and so may large ones that are not compressed.
+    np.savez_compressed(tmp_path / "data.npz", X=np.ones((200, 4000)), y=np.arange(200) % 2)
+    assert read_data(tmp_path / "data.npz").features.shape == (200, 4000)
+    np.savez(tmp_path / "data.npz", X=np.ones((2200, 4000)), y=np.arange(2200) % 2)
+    assert read_data(tmp_path / "data.npz").features.shape == (2200, 4000)
+
+
+def test_text_of_no_characters_cannot_declare_any_length(tmp_path):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    for dtype in ("<U0", "|S0"):
+        header = {"descr": dtype, "fortran_order": False, "shape": (10**12,)}
+        with (tmp_path / "y.npy").open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+        with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+            archive.write(tmp_path / "X.npy", "X.npy")
+            archive.write(tmp_path / "y.npy", "y.npy")
+        with pytest.raises(DataFormatError, match=r"array 'y': expected numbers or text. Got [<|][US]0"):
+            read_data(tmp_path / "data.npz")
+        with pytest.raises(DataFormatError, match="expected numbers or text"):
+            read_data(tmp_path / "X.npy", labels=tmp_path / "y.npy")
+
+
 def test_npz_that_cannot_be_trusted(tmp_path):
     path = tmp_path / "data.npz"
     np.savez(path, X=np.zeros((2, 2)), y=np.array(["a", "b"], dtype=object))

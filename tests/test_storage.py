@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -299,7 +300,7 @@ def test_swapped_labels_are_noticed(small, tmp_path):
     with pytest.raises(ModelFileError, match="no seal"):
         open_model(path)
     rezip(path, changed)
-    with pytest.raises(ModelFileError, match="labels are not sorted"):
+    with pytest.raises(ModelFileError, match="classes_ must be different labels in sorted order"):
         open_model(path)
     path.write_bytes(small.read_bytes().replace(text, changed[labels]))
     with pytest.raises(ModelFileError, match="not those that were written"):
@@ -391,8 +392,122 @@ def test_arrays_that_lie_about_themselves(small, tmp_path):
     np.save(tmp_path / "bad.npy", broken)
     data = (tmp_path / "bad.npy").read_bytes()
     rezip(path, {**members, atoms: data})
-    with pytest.raises(ModelFileError, match="fit together"):
+    with pytest.raises(ModelFileError, match=r"dictionary\.atoms must be finite numbers"):
         open_model(path)
+
+
+WRONG = [
+    "abc",
+    None,
+    True,
+    -1,
+    10**30,
+    [],
+    {},
+    [[1]],
+    {"float": "nan"},
+    {"numpy": ["<f8", 1e300]},
+    {"array": "1.npy"},
+]
+# Fields that take any large number, or None.
+ALSO_RIGHT = {("ConfidentClassifier", "temperature_"), ("ConfidentClassifier", "residual_cap_")}
+ALSO_RIGHT |= {("StandardScaler", name) for name in ("mean_", "var_", "scale_", "n_samples_seen_")}
+ALSO_RIGHT |= {("PCA", "noise_variance_")}
+STEPS_OF_ALL_KINDS = {
+    "numbers": (MinMaxScaler(), StandardScaler(), PCA(15, random_state=0), Normalizer(), EigenfacePCA(5)),
+    "pictures": (Scattering2D(J=2, L=4),),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS_OF_ALL_KINDS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_field_is_checked_for_type_shape_and_range(tmp_path, steps):
+    model = make_pipeline(*STEPS_OF_ALL_KINDS[steps], ConfidentClassifier(CRC(), probability=True)).fit(X, Y)
+    members = members_of(saved(tmp_path, model))
+    described, path = json.loads(members["model.json"]), tmp_path / "hostile.residuum"
+    nodes = described["steps"] + [described["steps"][-1]["classifier"]]
+    tried = 0
+    for node in nodes:
+        for name, right in list(node["fitted"].items()):
+            for wrong in (value for value in WRONG if value != right):
+                if (node["type"], name) in ALSO_RIGHT and (wrong is None or wrong in (10**30, *WRONG[-2:-1])):
+                    continue
+                node["fitted"][name] = wrong
+                rezip(path, {**members, "model.json": json.dumps(described).encode()})
+                with pytest.raises(
+                    ModelFileError, match=f"{name}|belongs to no part|not a stored value|is missing"
+                ):
+                    open_model(path)
+                tried += 1
+            del node["fitted"][name]
+            rezip(path, {**members, "model.json": json.dumps(described).encode()})
+            with pytest.raises(ModelFileError, match=f"{name} is missing"):
+                open_model(path)
+            node["fitted"][name] = right
+    assert tried > 50
+    rezip(path, {**members, "model.json": json.dumps(described).encode()})
+    assert (load_model(path).predict(Q) == model.predict(Q)).all()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda m: m["steps"][0]["parameters"].update(norm="l7"), "'norm' parameter"),
+        (lambda m: m["steps"][1]["parameters"].update(n_components=-1), "'n_components' parameter"),
+        (lambda m: m["steps"][2]["parameters"].update(rho="x"), "'rho' parameter"),
+        (lambda m: m["steps"][2]["parameters"].update(n_jobs=10**9), "1000000000 threads, more than 1024"),
+        (lambda m: m["steps"][2]["fitted"].update(n_samples_seen_=3), "n_samples_seen_ is less than"),
+        (lambda m: m["steps"][1]["fitted"].update(n_components_=4), "components_"),
+        (lambda m: m["steps"].pop(1), "takes 5 features, but is given 64"),
+        (lambda m: m["steps"][2].update(name=None), "not called by different names"),
+        (lambda m: m["steps"][2].update(name=m["steps"][0]["name"]), "not called by different names"),
+        (lambda m: m.update(about=[1]), "notes are not a JSON object"),
+        (lambda m: m.update(steps=[]), "can be built"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other(tmp_path, edit, message):
+    model = make_pipeline(Normalizer(), EigenfacePCA(5), NRC()).fit(X[:30], Y[:30])
+    members = members_of(saved(tmp_path, model))
+    described, path = json.loads(members["model.json"]), tmp_path / "hostile.residuum"
+    edit(described)
+    rezip(path, {**members, "model.json": json.dumps(described).encode()})
+    with pytest.raises(ModelFileError, match=message):
+        open_model(path)
+
+
+def test_atoms_that_are_not_of_unit_norm(small, tmp_path):
+    members = members_of(small)
+    atoms = classifier_of(members)["dictionary"]["atoms"]
+    file = io.BytesIO()
+    np.save(file, 2 * np.load(io.BytesIO(members[atoms])))
+    rezip(tmp_path / "m", {**members, atoms: file.getvalue()})
+    with pytest.raises(ModelFileError, match="fit together"):
+        open_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [b"[" + b"[]," * 3_000_000 + b"0]", b'"' + b"x" * 70_000_000 + b'"', b"[" * 5000 + b"]" * 5000],
+    ids=["many lists", "a long text", "a deep list"],
+)
+def test_a_description_too_large_is_refused_before_it_is_read(small, tmp_path, bomb):
+    members = members_of(small)
+    members["model.json"] = members["model.json"].rstrip()[:-1] + b', "more": ' + bomb + b"}"
+    rezip(tmp_path / "m", members)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match=r"at most 67108864 and 2097152 are read|recursion"):
+            open_model(tmp_path / "m")
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(bomb) + 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_could_not_be_opened_is_not_saved(tmp_path):
+    with pytest.raises(UsageError, match=r"'about' parameter of save_model .* at most 67108864"):
+        saved(tmp_path, about={"samples": ["x"] * 2_100_000})
+    names = [f"sample number {i} of a large set, {i % 7}" for i in range(300_000)]
+    assert open_model(saved(tmp_path, about={"samples": names})).about["samples"] == names
 
 
 @pytest.mark.parametrize("name", ["model.pkl", "model.joblib", "model.residuum"])

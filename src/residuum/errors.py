@@ -4,7 +4,7 @@
 code meaning
 ==== =========================================================
 0    success
-1    any other failure
+1    any other failure, such as a full disk
 2    wrong usage: an unknown name, a bad option
 3    data: missing, damaged, not downloadable, not as expected
 4    done, but some code missed the tolerance it was asked for
@@ -51,6 +51,16 @@ class ModelFileError(DataFormatError):
 
 class DownloadError(DataError, OSError):
     """A file could not be downloaded from any of its addresses."""
+
+
+class WriteError(ResiduumError, OSError):
+    """A disk is full or fails; built like any OSError, from number, reason and file."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.filename} cannot be written: {self.strerror}. What was there before is as it was. Free "
+            "some space, or choose another place."
+        )
 
 
 class NotConvergedError(ResiduumError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from residuum.cli.options import DELIMITERS
-from residuum.errors import DataError, DataFormatError, NotConvergedError, UsageError
+from residuum.errors import (
+    DataError,
+    DataFormatError,
+    ModelFileError,
+    NotConvergedError,
+    UsageError,
+    WriteError,
+)
 from residuum.system.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -79,7 +86,7 @@ def read_queries(
 
     reading = _reading_arguments(options)
     saved = open_model(model)
-    about = saved.about.get("input", {})
+    about = _input_notes(model, saved.about)
     n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
     columns = tuple(about.get("columns") or ()) or None
     expected = ExpectedColumns(columns, n_features, about.get("label")) if n_features is not None else None
@@ -94,6 +101,31 @@ def read_queries(
         queries = _checked_queries(queries, n_features, about.get("image_shape"))
     say_notes(queries)
     return saved, queries, estimator
+
+
+def _input_notes(model: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """What `residuum fit` noted of the data, or nothing; notes of another form are refused.
+
+    Notes are free, so any of these may be missing.
+    """
+    from residuum.models.parts import is_count
+
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+    tests: dict[str, Callable[[Any], bool]] = {
+        "kind": lambda value: value in ("table", "array", "images"),
+        "columns": texts,
+        "label": lambda value: isinstance(value, str | int),
+        "n_features": is_count,
+        "image_shape": lambda value: isinstance(value, list) and all(map(is_count, value)),
+        "features": lambda value: isinstance(value, dict),
+    }
+    notes = about.get("input", {})
+    for name, test in tests.items():
+        if not isinstance(notes, dict) or not (notes.get(name) is None or test(notes[name])):
+            raise ModelFileError(f"{model}: its note on '{name}' of the input is not one that fit writes.")
+    return notes
 
 
 def _checked_queries(queries: OwnData, n_features: int | None, shape: Sequence[int] | None) -> OwnData:
@@ -200,6 +232,8 @@ def write_output(path: Path, text: str, *, option: str = "--out") -> None:
 
     try:
         write_text(path, text)
+    except WriteError:
+        raise
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."

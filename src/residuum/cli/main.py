@@ -5,6 +5,7 @@ This module imports nothing heavier than click, so that ``residuum --help`` answ
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -32,6 +33,9 @@ COMMANDS = {
     "reproduce": "Run the tables and figures of the paper again.",
     "results": "Write a page of results from run folders.",
 }
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a place says that has no room left
 
 
 class LazyGroup(click.Group):
@@ -121,8 +125,10 @@ def _report(error: BaseException, *, debug: bool) -> int:
         hint = f" Try '{context.command_path} --help'." if context else ""
         text = f"Error: {error.format_message()}{hint}"
     elif isinstance(error, OSError) and error.strerror:
-        where = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
-        text = f"Error: {error.strerror}{where}"
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+        if not where and error.errno in _FULL:
+            where = "standard output"  # files are written by `written_whole`, which names them
+        text = f"Error: {error.strerror}{': ' * bool(where)}{where}"
     else:
         again = "" if debug else " Run again with --debug for the traceback."
         text = f"Error: unexpected {type(error).__name__}: {error}.{again}"

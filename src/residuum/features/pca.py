@@ -103,8 +103,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         dtype = X.dtype
         limit = min(X.shape[0] - 1, X.shape[1])
-        if self.n_components is not None:
-            check_integers(self, n_components=(1, limit))
+        self._check_parameters(limit)
         # Squares of values near the ends of the floating point range would overflow or vanish.
         exponent = int(np.frexp(np.abs(X).max())[1])
         centred = np.ldexp(X.astype(np.float64, copy=False), -exponent)
@@ -128,6 +127,10 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.explained_variance_ratio_ = (values[:rank] ** 2 / total).astype(dtype)
         self.n_components_ = rank
         return self
+
+    def _check_parameters(self, most: int = 2**53) -> None:
+        if self.n_components is not None:
+            check_integers(self, n_components=(1, most))
 
     def transform(self, X: Any) -> FloatArray:
         """Project samples and scale them to unit norm.

@@ -158,11 +158,14 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Scattering2D
             The transformer itself.
         """
+        self._check_parameters()
+        self.image_shape_ = self._images(X, self.image_shape, reset=True).shape[1:]
+        return self
+
+    def _check_parameters(self) -> None:
         check_integers(self, J=(1, 12), L=(1, 128))
         if self.normalize not in (None, "path_max"):
             refuse(self, "normalize", "None or 'path_max'")
-        self.image_shape_ = self._images(X, self.image_shape, reset=True).shape[1:]
-        return self
 
     def transform(self, X: Any) -> FloatArray:
         """Return the scattering coefficients of every image.

@@ -24,8 +24,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import residuum
-from residuum.errors import DataNotFoundError, ModelFileError, UsageError
-from residuum.models.parts import chosen, classifier_from, classifier_node, selection_of, step_from, step_node
+from residuum.errors import DataNotFoundError, ModelFileError, UsageError, WriteError
+from residuum.models.parts import chosen, classifier_node, selection_of, step_node, steps_from
 from residuum.system.files import sha256, view_npy, written_whole
 from residuum.system.json_text import plain
 
@@ -37,6 +37,13 @@ _BLANK = b"0" * 64
 _ALIGN = 64
 _PADDING_FIELD = 0xD935  # the extra field by which zipalign pads
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same model makes the same bytes
+_KEYS = {"format", "format_version", "residuum", "about", "steps", "images"}
+# Enough for the names of a million training samples; what is read takes less than 1 GB.
+_MOST_BYTES, _MOST_VALUES = 2**26, 2**21
+# What building a model from values of any kind may raise.
+_UNFIT = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError,
+)  # fmt: skip
 _FRESH = "Get a fresh copy, or save the model again."
 
 Bytes = npt.NDArray[np.uint8]
@@ -124,9 +131,13 @@ def save_model(
         "images": None if images is None else keep(_checked_images(images, chosen(last).n_samples_seen_)),
     }
     try:
-        members[MODEL] = json.dumps(described, indent=1, allow_nan=False).encode()
-    except TypeError as error:
-        raise UsageError(f"The 'about' parameter of save_model must be JSON: {error}.") from error
+        content = json.dumps(described, indent=1, allow_nan=False).encode()
+        _parsed(np.frombuffer(content, np.uint8))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The 'about' parameter of save_model must be JSON that can be read: {error}."
+        ) from error
+    members[MODEL] = content
     _write_members(path, members)
     return path
 
@@ -173,7 +184,7 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
         return view_npy(members.pop(name), f"member {name}")
 
     try:
-        described = json.loads(members.pop(MODEL).tobytes())
+        described = _parsed(members.pop(MODEL))
         version = described["format_version"]
         if described["format"] != _FORMAT or type(version) is not int or version != FORMAT_VERSION:
             raise ValueError(
@@ -181,17 +192,35 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
                 f"residuum {residuum.__version__}, which reads version {FORMAT_VERSION}. Update residuum, or "
                 "save the model again with this one"
             )
-        *before, last = described["steps"]
-        steps = [(node["name"], step_from(node, fetch)) for node in before]
-        steps.append((last["name"], classifier_from(last, fetch)))
+        if set(described) != _KEYS:
+            raise ValueError(f"its description must have the keys {', '.join(sorted(_KEYS))}")
+        about = described["about"]
+        if not isinstance(about, dict):
+            raise ValueError("its notes are not a JSON object")
+        steps = steps_from(described["steps"], fetch)
+        last = steps[-1][1]
         images = None if described["images"] is None else fetch(described["images"])
+        if images is not None:
+            _checked_images(images, last.n_samples_seen_)
         if members:
             raise ValueError(f"it holds {min(members)!r}, which belongs to no part of it")
-        estimator = steps[0][1] if last["name"] is None else Pipeline(steps)
-        return SavedModel(estimator, dict(described["about"]), images)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        return SavedModel(last if steps[-1][0] is None else Pipeline(steps), about, images)
+    except _UNFIT as error:
         reason = f"{error} is missing or not known here" if isinstance(error, KeyError) else error
         raise ModelFileError(f"{path}: does not describe a model that can be built: {reason}.") from error
+
+
+def _parsed(content: Bytes) -> Any:
+    """The description of a model. Its size is limited first, since JSON takes up to 30 times its bytes."""
+    marks = np.zeros(256, dtype=np.bool_)
+    marks[list(b",:[{")] = True  # there is one for every value but the first
+    values = int(np.count_nonzero(marks[content])) if len(content) <= _MOST_BYTES else 0
+    if len(content) > _MOST_BYTES or values > _MOST_VALUES:
+        raise ValueError(
+            f"its description has {len(content)} bytes and {values or 'too many'} values; "
+            f"at most {_MOST_BYTES} and {_MOST_VALUES} are read"
+        )
+    return json.loads(content.tobytes())
 
 
 def load_model(path: str | Path, *, mmap: bool = False) -> Any:
@@ -224,6 +253,8 @@ def _write_members(path: Path, members: Mapping[str, Content]) -> None:
             seal = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
             file.seek(-len(_BLANK), os.SEEK_END)
             file.write(seal.encode())
+    except WriteError:
+        raise
     except OSError as error:
         raise UsageError(f"{path}: the model cannot be written: {error.strerror or error}.") from error
 

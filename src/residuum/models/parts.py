@@ -1,16 +1,19 @@
 """What a model file can hold: each type by name, with the fitted attributes that make it what it is.
 
-Values are stored as JSON, and arrays by the names of their files; each comes back with its type.
+Values are stored as JSON, and arrays by the names of their files; each comes back with its type. Tables say
+what every attribute may be, and nothing that they do not allow is built.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -26,43 +29,160 @@ Keep = Callable[[np.ndarray], str]
 Fetch = Callable[[str], np.ndarray]
 
 _PASSTHROUGH = "passthrough"
-_ALWAYS = ("n_features_in_", "feature_names_in_")
-_CLASSIFIER = ("classes_", "n_samples_seen_")
-_CALIBRATION = ("temperature_", "residual_cap_")
+_MOST_JOBS = 1024  # threads that a file may ask for
+
+
+class Field(NamedTuple):
+    """What a value of a model file must be.
+
+    Lengths have letters: d is the number of features that a part takes, and any other letter stands for one
+    length in all fields of a part.
+    """
+
+    kind: str  # a key of KINDS
+    shape: tuple[str | int, ...] = ()  # of an array; or the length that a count stands for
+    least: float = -math.inf
+    or_none: bool = False
+    may_lack: bool = False
+
+
+# What takes rows of numbers has these attributes; the tables below add to them.
+_ROWS = {"n_features_in_": Field("count", ("d",)), "feature_names_in_": Field("texts", ("d",), may_lack=True)}
+_CLASSIFIER = {**_ROWS, "classes_": Field("labels"), "n_samples_seen_": Field("count")}
+_CALIBRATION = {
+    **_ROWS,
+    "temperature_": Field("number", least=0, or_none=True),
+    "residual_cap_": Field("number", least=0, or_none=True),
+}
+_DICTIONARY = {
+    "atoms": Field("floats", ("n", "d")),
+    "starts": Field("int64", ("k + 1",)),
+    "samples": Field("int64", ("n",), least=0),
+    "moments": Field("floats", ("k", "d", "d"), may_lack=True),
+    "terms": Field("int64", ("k",), least=0, may_lack=True),
+    "normal": Field("floats", ("d", "d"), may_lack=True),
+}
 
 
 @dataclass(frozen=True)
 class Step:
-    """A transformer: where it lives and which of its fitted attributes are kept."""
+    """A transformer: where it lives, and which of its fitted attributes are kept."""
 
     home: str
-    fitted: tuple[str, ...] = ()
+    fitted: dict[str, Field]
+    width: str | None = None  # the attribute that tells how many features it makes
     omitted: tuple[str, ...] = ()  # parameters that are not kept
 
 
+_PER_FEATURE = Field("floats", ("d",))
+_PRINCIPAL = {
+    "components_": Field("floats", ("c", "d")),
+    "mean_": _PER_FEATURE,
+    "singular_values_": Field("floats", ("c",), least=0),
+    "explained_variance_ratio_": Field("floats", ("c",), least=0),
+    "n_components_": Field("count", ("c",)),
+}
 STEPS: dict[str, Step] = {
-    "EigenfacePCA": Step(
-        "residuum.features.pca",
-        ("components_", "mean_", "singular_values_", "explained_variance_ratio_", "n_components_"),
-    ),
-    "Scattering2D": Step("residuum.features.scattering", ("image_shape_",)),
-    "BowSift": Step("residuum.features.bow_sift", ("codebook_",)),
+    "EigenfacePCA": Step("residuum.features.pca", {**_ROWS, **_PRINCIPAL}, "n_components_"),
+    "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
+    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", 128))}),
     # The network by its name and the hash of its weights; a path to them means nothing on another machine.
-    "CNNFeatures": Step("residuum.features.cnn", ("weights_sha256_",), omitted=("weights",)),
-    "Normalizer": Step("sklearn.preprocessing"),
-    "StandardScaler": Step("sklearn.preprocessing", ("mean_", "var_", "scale_", "n_samples_seen_")),
+    "CNNFeatures": Step("residuum.features.cnn", {"weights_sha256_": Field("digest")}, omitted=("weights",)),
+    "Normalizer": Step("sklearn.preprocessing", _ROWS, "n_features_in_"),
+    "StandardScaler": Step(
+        "sklearn.preprocessing",
+        {
+            **_ROWS,
+            **dict.fromkeys(("mean_", "var_", "scale_"), _PER_FEATURE._replace(or_none=True)),
+            "n_samples_seen_": Field("number", least=1),
+        },
+        "n_features_in_",
+    ),
     "MinMaxScaler": Step(
         "sklearn.preprocessing",
-        ("min_", "scale_", "data_min_", "data_max_", "data_range_", "n_samples_seen_"),
+        {
+            **_ROWS,
+            **dict.fromkeys(("min_", "scale_", "data_min_", "data_max_", "data_range_"), _PER_FEATURE),
+            "n_samples_seen_": Field("count"),
+        },
+        "n_features_in_",
     ),
     "PCA": Step(
         "sklearn.decomposition",
-        (
-            "components_", "mean_", "explained_variance_", "explained_variance_ratio_", "singular_values_",
-            "n_components_", "n_samples_", "noise_variance_",
-        ),
+        {
+            **_ROWS,
+            **_PRINCIPAL,
+            "explained_variance_": Field("floats", ("c",), least=0),
+            "n_samples_": Field("count"),
+            "noise_variance_": Field("number", least=0),
+        },
+        "n_components_",
     ),
-}  # fmt: skip
+}
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number from 1 on, of Python or NumPy, that things can be counted in."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= int(value) < 2**53
+
+
+def _is_labels(value: Any) -> bool:
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "biufUO":
+        return False
+    finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return finite and len(value) > 0 and bool((value[:-1] < value[1:]).all())
+
+
+def _is_array(value: Any, *dtypes: type) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype in dtypes
+
+
+# Kind -> what it is in words, and a test.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "count": ("a whole number from 1 on", is_count),
+    "number": ("a number", lambda v: isinstance(v, int | float | np.number) and v == v),
+    "digest": ("a SHA-256", lambda v: isinstance(v, str) and bool(re.fullmatch("[0-9a-f]{64}", v))),
+    "sides": ("height and width", lambda v: type(v) is tuple and len(v) == 2 and all(map(is_count, v))),
+    "floats": ("finite numbers", lambda v: _is_array(v, np.float32, np.float64) and np.isfinite(v).all()),
+    "int64": ("int64", lambda v: _is_array(v, np.int64)),
+    "texts": ("texts", lambda v: _is_array(v, np.object_)),
+    "labels": ("different labels in sorted order", _is_labels),
+}
+
+
+def check_fields(
+    owner: str, values: dict[str, Any], fields: dict[str, Field], lengths: dict[str, int]
+) -> None:
+    """ValueError for the first value that is missing, unknown or not as its field says.
+
+    Letters that values give a length to are added to `lengths`.
+    """
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise ValueError(f"{owner} has no {unknown[0]!r} here; the model is from another version")
+    for name, field in fields.items():
+        if name not in values and not field.may_lack:
+            raise ValueError(f"{owner}.{name} is missing")
+        if name in values and not _holds(field, values[name], lengths):
+            shape = f" of the shape ({', '.join(map(str, field.shape))})" if field.shape else ""
+            least = "" if math.isinf(field.least) else f", at least {field.least:g}"
+            wanted = f"{KINDS[field.kind][0]}{shape}{least}"
+            raise ValueError(f"{owner}.{name} must be {wanted}. It is {reprlib.repr(values[name])}")
+
+
+def _holds(field: Field, value: Any, lengths: dict[str, int]) -> bool:
+    if value is None or isinstance(value, bool):
+        return value is None and field.or_none
+    if not KINDS[field.kind][1](value):
+        return False
+    if field.shape:
+        sizes = value.shape if field.kind in ("floats", "int64", "texts") else (np.prod(value, dtype=int),)
+        if len(sizes) != len(field.shape):
+            return False
+        for letter, size in zip(field.shape, sizes, strict=True):
+            if size != (lengths.setdefault(letter, int(size)) if isinstance(letter, str) else letter):
+                return False
+    return math.isinf(field.least) or bool(np.all(value >= field.least))
 
 
 def classifier_node(model: Any, keep: Keep) -> Node:
@@ -90,15 +210,15 @@ def classifier_from(node: Node, fetch: Fetch) -> Any:
     if node["type"] == "ConfidentClassifier":
         inner = classifier_from(node["classifier"], fetch)
         model = _made(node, ConfidentClassifier, fetch, _CALIBRATION).set_params(estimator=clone(inner))
-        model._validate_params()
+        if model.n_features_in_ != inner.n_features_in_:
+            raise ValueError("the classifier in it takes another number of features")
         model.estimator_ = inner
         return model
     model = _made(node, METHODS[node["type"]], fetch, _CLASSIFIER)
-    model._validate_params()
-    if not np.array_equal(model.classes_, np.unique(model.classes_)):
-        raise ValueError("its labels are not sorted and different")
     arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
     model.dictionary_ = _dictionary(arrays, len(model.classes_), model.n_features_in_)
+    if model.n_samples_seen_ <= model.dictionary_.samples.max():
+        raise ValueError(f"{node['type']}.n_samples_seen_ is less than the samples that are there")
     model.solver_ = model._make_solver(model.dictionary_)
     for solver in model._solver_names:
         getattr(model, solver).prepare()
@@ -106,28 +226,18 @@ def classifier_from(node: Node, fetch: Fetch) -> Any:
 
 
 def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
+    known = {"d": n_features, "k": n_classes, "k + 1": n_classes + 1}
+    check_fields("dictionary", arrays, _DICTIONARY, known)
     atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
-    allowed: dict[str, tuple[tuple[type, ...], tuple[int, ...]]] = {
-        "atoms": ((np.float32, np.float64), (len(samples), n_features)),
-        "starts": ((np.int64,), (n_classes + 1,)),
-        "samples": ((np.int64,), (len(atoms),)),
-        "moments": ((np.float64,), (n_classes, n_features, n_features)),
-        "terms": ((np.int64,), (n_classes,)),
-        "normal": ((np.float64,), (n_features, n_features)),
-    }
-    good = all(
-        array.dtype in allowed[name][0]
-        and array.shape == allowed[name][1]
-        and array.flags.c_contiguous
-        and bool(np.isfinite(array).all())
-        for name, array in arrays.items()
-    ) and (
+    together = (
         0 < len(np.unique(samples)) == len(samples) == starts[-1]
-        and samples.min() >= starts[0] == 0
+        and starts[0] == 0
         and bool((np.diff(starts) >= 0).all())
-        and bool((arrays.get("terms", samples) >= 0).all())
+        and ("moments" in arrays) == ("terms" in arrays)
+        and all(array.flags.c_contiguous for array in arrays.values())
+        and bool((np.abs(np.einsum("ij,ij->i", atoms, atoms) - 1) < 1e-3).all())
     )
-    if not good:
+    if not together:
         raise ValueError("the parts of its dictionary do not fit together")
     dictionary = Dictionary(atoms, starts, samples)
     if "moments" in arrays:
@@ -177,6 +287,27 @@ def step_node(model: Any, where: str, keep: Keep) -> Node:
     return _node(model, where, keep, step.fitted, step.omitted)
 
 
+def steps_from(nodes: list[Node], fetch: Fetch) -> list[tuple[str, Any]]:
+    """The transformers of the nodes and the classifier of the last, each taking what the one before makes."""
+    steps: list[tuple[str, Any]] = []
+    width = None  # features that the step before makes, where that is known
+    for node in nodes:
+        last = node is nodes[-1]
+        model = classifier_from(node, fetch) if last else step_from(node, fetch)
+        takes = getattr(model, "n_features_in_", None)
+        if width is not None and takes not in (None, width):
+            raise ValueError(f"step {node['name']!r} takes {takes} features, but is given {width}")
+        if model != _PASSTHROUGH and not last:
+            width = getattr(model, STEPS[node["type"]].width or "", None)
+        steps.append((node["name"], model))
+    names = [name for name, _ in steps]
+    if names != [None] and not (
+        all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    ):
+        raise ValueError("its steps are not called by different names")
+    return steps
+
+
 def step_from(node: Node, fetch: Fetch) -> Any:
     """The transformer of a node."""
     if node["type"] == _PASSTHROUGH:
@@ -193,9 +324,15 @@ def step_from(node: Node, fetch: Fetch) -> Any:
     return model
 
 
-def _node(model: Any, owner: str, keep: Keep, fitted: tuple[str, ...], omitted: tuple[str, ...] = ()) -> Node:
+def _node(
+    model: Any, owner: str, keep: Keep, fitted: dict[str, Field], omitted: tuple[str, ...] = ()
+) -> Node:
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in omitted}
-    learned = {name: getattr(model, name) for name in (*_ALWAYS, *fitted) if hasattr(model, name)}
+    learned = {name: getattr(model, name) for name in fitted if hasattr(model, name)}
+    try:
+        check_fields(owner, learned, fitted, {})
+    except ValueError as error:
+        raise UsageError(f"save_model cannot store what could not be opened again: {error}.") from error
     return {
         "type": type(model).__name__,
         "parameters": {
@@ -206,14 +343,20 @@ def _node(model: Any, owner: str, keep: Keep, fitted: tuple[str, ...], omitted: 
     }
 
 
-def _made(node: Node, kind: type, fetch: Fetch, fitted: tuple[str, ...]) -> Any:
+def _made(node: Node, kind: type, fetch: Fetch, fitted: dict[str, Field]) -> Any:
+    """An estimator with checked parameters and checked attributes."""
     unknown = set(node["parameters"]) - set(kind().get_params(deep=False))
-    unknown |= set(node["fitted"]) - {*_ALWAYS, *fitted}
     if unknown:
         raise ValueError(f"{node['type']} has no {min(unknown)!r} here; the model is from another version")
     model = kind(**{name: _decode(value, fetch) for name, value in node["parameters"].items()})
-    for name, value in node["fitted"].items():
-        setattr(model, name, _decode(value, fetch))
+    check = "_check_parameters" if hasattr(model, "_check_parameters") else "_validate_params"
+    getattr(model, check)()
+    if abs(getattr(model, "n_jobs", None) or 1) > _MOST_JOBS:
+        raise ValueError(f"{node['type']} asks for {model.n_jobs} threads, more than {_MOST_JOBS}")
+    learned = {name: _decode(value, fetch) for name, value in node["fitted"].items()}
+    check_fields(node["type"], learned, fitted, {})
+    for name, value in learned.items():
+        setattr(model, name, value)
     return model
 
 
@@ -254,7 +397,9 @@ def _decode(value: Any, fetch: Fetch) -> Any:
         return [_decode(part, fetch) for part in value]
     if not isinstance(value, dict):
         return value
-    ((kind, content),) = value.items()
+    kind: str
+    content: Any
+    kind, content = next(iter(value.items())) if len(value) == 1 else ("", None)
     if kind == "array":
         return fetch(content)
     if kind == "objects":
@@ -265,4 +410,4 @@ def _decode(value: Any, fetch: Fetch) -> Any:
         return tuple(_decode(part, fetch) for part in content)
     if kind == "numpy" and isinstance(content, list) and np.dtype(content[0]).kind in "biuf":
         return np.dtype(content[0]).type(_decode(content[1], fetch))
-    raise ValueError(f"{value!r} is not a stored value")
+    raise ValueError(f"{reprlib.repr(value)} is not a stored value")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -106,13 +106,47 @@ def read_folders(folders: Iterable[Path]) -> list[Outcome]:
             raise UsageError(
                 f"{folder} is not a run folder: it has no {SETTINGS}. Pass folders of 'reproduce'."
             )
-        for cell in map(read_cell, sorted((folder / CELLS).glob("*/*/trial-*.json"))):
+        for path in sorted((folder / CELLS).glob("*/*/trial-*.json")):
+            cell = read_cell(path)
             if cell is not None:
-                recipe = cell["recipe"]
+                recipe = _recipe(cell, path)
                 place = (recipe["row"], recipe["method"], recipe["trial"])
                 cells.setdefault((recipe["table"], recipe["protocol"]), {})[place] = (cell, folder)
-    known = ((table, protocol) for table in EXPERIMENTS for protocol in PROTOCOLS)
-    return [_outcome(*place, cells[place]) for place in known if place in cells]
+    return [_outcome(*place, cells[place]) for place in _places() if place in cells]
+
+
+def _places() -> Iterator[tuple[str, str]]:
+    """Every table of accuracies under every protocol, in the order of the paper."""
+    for name, table in EXPERIMENTS.items():
+        if table.kind == "accuracy":
+            yield from ((name, protocol) for protocol in PROTOCOLS)
+
+
+def _recipe(cell: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The recipe of a cell that has all that is read of one, each of its type."""
+    kinds = {"table": str, "protocol": str, "row": int | str, "method": str, "trial": int, "quick": bool}
+    recipe, predictions = cell.get("recipe"), cell.get("predictions")
+    if not (
+        isinstance(recipe, dict)
+        and all(isinstance(recipe.get(name), kind) for name, kind in kinds.items())
+        and isinstance(predictions, list)
+        and all(isinstance(label, int | float | str) for label in predictions)
+        and isinstance(cell.get("parameters"), dict)
+        and _is_known(recipe)
+    ):
+        raise DataFormatError(
+            f"{path} is not as 'reproduce' writes it. Remove it and run the same again, or get a fresh copy."
+        )
+    return recipe
+
+
+def _is_known(recipe: dict[str, Any]) -> bool:
+    """Whether a row and a method are those of their table; tables of other versions are left alone."""
+    if (recipe["table"], recipe["protocol"]) not in set(_places()):
+        return True
+    table = EXPERIMENTS[recipe["table"]]
+    methods = methods_of(table, recipe["protocol"])
+    return recipe["row"] in [row.name for row in table.rows] and recipe["method"] in methods
 
 
 def _outcome(name: str, protocol: str, cells: Cells) -> Outcome:

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from residuum.dictionary import Dictionary, FloatArray
+from residuum.system.compiling import KEPT
 
 
 def sparse_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) -> FloatArray:
@@ -27,7 +28,7 @@ def sparse_distances(dictionary: Dictionary, targets: FloatArray, codes: Any) ->
     return np.sqrt(squares, out=squares).astype(dictionary.dtype, copy=False)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=KEPT, nogil=True)
 def _squared_distances(atoms, atom_class, targets, indptr, indices, data, squares):
     n_features = atoms.shape[1]
     difference = np.empty(n_features)

@@ -5,6 +5,7 @@ Of arrays, no pickle is opened, and no declared size is taken on trust.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import math
@@ -20,11 +21,15 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataFormatError, ResiduumError
+from residuum.errors import DataFormatError, ResiduumError, WriteError
 from residuum.system.machine import free_memory
 
 Array = npt.NDArray[Any]
 
+# What a disk says that has no room left, at all or for this user, or that is broken.
+_DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_MAX_RATIO = 200  # of an array's bytes to those in the file
+_FREE_BYTES = 64 * 2**20  # an array of this size is read whatever its ratio
 _MAX_HEADER = 10_000  # bytes; NumPy's own limit for headers of untrusted files
 
 
@@ -33,7 +38,8 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file that takes the place of `path` when the block ends without an error.
 
     A reader, an interruption or a full disk finds the old file or the new one, never a part: the bytes go to
-    a temporary file in the same folder, which is flushed to the disk and then renamed.
+    a temporary file in the same folder, which is flushed to the disk and then renamed. A full disk is a
+    WriteError that names `path`.
     """
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.part")
     try:
@@ -42,8 +48,10 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _DISK_FAILURES:
+            raise WriteError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -99,7 +107,7 @@ def _header(stream: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], 
             f"{where}: holds Python objects, which only a pickle can store, and pickles are not read. Save "
             "text labels with y.astype(str)."
         )
-    if dtype.kind not in "biufUS":
+    if dtype.kind not in "biufUS" or not dtype.itemsize:
         raise DataFormatError(f"{where}: expected numbers or text. Got {dtype}.")
     declared, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
     if min(shape, default=0) < 0 or declared != there:
@@ -113,7 +121,9 @@ def _header(stream: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], 
 def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, Callable[[], Array]]]:
     """Open an .npz file as a dict from the names of its arrays to functions that read them.
 
-    An array of more than `max_bytes` is refused; None means what fits into the free memory.
+    An array of more than `max_bytes` is refused; None means what fits into the free memory. So are two arrays
+    of one name, and a large one that expands more than 200 times, since only a file made to fill the memory
+    does.
     """
     with naming_damage(path, "an .npz file"):
         archive = zipfile.ZipFile(path)
@@ -125,6 +135,12 @@ def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, 
                 f"{where}: {info.file_size / 2**30:.1f} GiB are more than the {limit / 2**30:.1f} GiB that "
                 "can be read here."
             )
+        if info.file_size > max(_FREE_BYTES, _MAX_RATIO * info.compress_size):
+            raise DataFormatError(
+                f"{where}: {info.compress_size} bytes expand to {info.file_size}, more than {_MAX_RATIO} "
+                "times, which is taken for an attack. If the array is what it should be, save it with "
+                "numpy.savez, which does not compress."
+            )
         with naming_damage(where, "an .npy array"):
             with archive.open(info) as stream:
                 _header(stream, info.file_size, where)
@@ -134,7 +150,11 @@ def open_npz(path: Path, *, max_bytes: int | None = None) -> Iterator[dict[str, 
                 return array
 
     with archive:
-        members = {
-            i.filename.removesuffix(".npy"): i for i in archive.infolist() if i.filename[-4:] == ".npy"
-        }
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in archive.infolist():
+            name, ending = os.path.splitext(info.filename)  # noqa: PTH122  (no path, and a NUL is allowed)
+            if ending == ".npy" and name in members:
+                raise DataFormatError(f"{path}: two arrays are called '{name}'. Save the file again.")
+            if ending == ".npy":
+                members[name] = info
         yield {name: partial(read, info, name) for name, info in members.items()}

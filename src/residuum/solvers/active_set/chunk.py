@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,29 +40,16 @@ _compiled = False
 
 
 def compile_once() -> None:
-    """Load the compiled kernels, or say that they are being compiled, which takes seconds."""
+    """Load the compiled kernels, or compile them, in one thread while the others wait."""
     global _compiled
     with _compiling:
         if _compiled:
             return
         _compiled = True
-        if not _is_cached():
-            sys.stderr.write(
-                "residuum: compiling the exact engine; "
-                "this happens once per installation and takes up to 20 s.\n"
-            )
         one = np.ones((1, 1))
         prepared = prepare_atoms(one)
         view, _ = kernel_atoms(prepared, 0.0, 0.0, False)
         Chunk(prepared, view, one, np.zeros(1), Limits(False, 1e-10, 1e-10, 1e-14, 1, 1, 1, 10)).solve()
-
-
-def _is_cached() -> bool:
-    """Whether numba has stored the rounds since their source was last changed."""
-    source = Path(rounds.__file__)
-    folder = Path(rounds.run.stats.cache_path)
-    files = folder.glob(f"{source.stem}.run-*.nbi")
-    return any(file.stat().st_mtime >= source.stat().st_mtime for file in files)
 
 
 def _read_only(array: Any) -> Any:

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from residuum.system.compiling import KEPT
+
 # "ninf" is left out: infinite penalties exclude atoms, so infinities must keep their meaning.
 OPTIONS: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
+    "cache": KEPT,
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
     "error_model": "numpy",
 }

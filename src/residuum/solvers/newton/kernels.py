@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from residuum.system.compiling import KEPT
+
 _MAX_ITER = 100  # of conjugate gradients
 _MARGIN = 0.01  # atoms whose price is negative by no more than this part of the largest may still join P
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
+_OPTIONS: dict[str, Any] = {"cache": KEPT, "nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
 
 
 @njit(**_OPTIONS)

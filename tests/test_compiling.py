@@ -1,0 +1,47 @@
+"""Compiled kernels: kept where a folder can be written, announced exactly when they are compiled."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CALL = """
+import numpy as np
+from residuum.solvers.active_set.kernels import dot
+print(dot(np.ones(3), np.ones(3)))
+"""
+
+
+def call(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", CALL],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "3.0"
+    return done.stderr
+
+
+@pytest.mark.parametrize("age", [-1000, 1000])
+def test_compiling_is_announced_when_it_happens_and_only_then(tmp_path, age):
+    first = call(NUMBA_CACHE_DIR=str(tmp_path))
+    assert first.count("residuum: compiling a solver") == 1
+    assert "kept for later runs" in first
+    for file in tmp_path.rglob("*.nb*"):  # numba does not compare times of its own files
+        os.utime(file, (file.stat().st_mtime + age,) * 2)
+    assert call(NUMBA_CACHE_DIR=str(tmp_path)) == ""
+
+
+def test_without_any_folder_to_write_everything_is_compiled_and_works():
+    said = call(NUMBA_CACHE_DIR="/dev/null/cache", NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
+    assert "residuum: compiling a solver" in said
+    assert "Set NUMBA_CACHE_DIR" in said
+
+
+def test_functions_of_others_are_not_announced():
+    code = "import residuum.system.compiling, numba; print(numba.njit(lambda x: x + 1)(2.0))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("3.0", "")
