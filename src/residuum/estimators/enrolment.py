@@ -152,7 +152,7 @@ def check_labels(y: np.ndarray) -> None:
 
 
 def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray:
-    groups = [_LABEL_GROUPS.get(labels.dtype.kind, str(labels.dtype)) for labels in (known, new)]
+    groups = [_LABEL_GROUPS.get(labels.dtype.kind) or str(labels.dtype) for labels in (known, new)]
     if groups[0] != groups[1]:
         raise UsageError(
             f"The 'y' parameter of {owner}.partial_fit must hold {groups[0]}, like the labels so far. "
