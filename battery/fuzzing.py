@@ -1,7 +1,7 @@
 """Atheris on every parser of files: nothing but our own errors, and no more than 1 GB of memory.
 
-A fuzzer runs in a process of its own: ``python -m battery.fuzzing PARSER SECONDS SEED CORPUS FOUND``. Bytes that
-break a parser are left in ``tests/corpus/PARSER``, where an ordinary test tries them ever after.
+A fuzzer runs in a process of its own: ``python -m battery.fuzzing PARSER SECONDS SEED CORPUS FOUND``. Bytes
+that break a parser are left in ``tests/corpus/PARSER``, where an ordinary test tries them ever after.
 """
 
 from __future__ import annotations

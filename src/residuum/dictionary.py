@@ -102,7 +102,7 @@ class Dictionary:
                 stacklevel=2,
             )
             order = order[nonzero]
-        atoms = _empty_rows(len(order), samples)
+        atoms = np.empty((len(order), samples.shape[1]), dtype=samples.dtype)
         for rows in _row_blocks(*atoms.shape):
             atoms[rows] = unit_rows(samples[order[rows]])[0]
         starts = np.searchsorted(class_index[order], np.arange(n_classes + 1))
@@ -235,9 +235,12 @@ class ClassMoments:
         matrices: list[FloatArray] = []
         terms = np.zeros(after.n_classes, dtype=np.int64)
         for k, (block, origin) in enumerate(zip(after.blocks, change.class_origin, strict=True)):
-            old = before.blocks[origin] if origin >= 0 else slice(0, 0)
+            if change.same_class[k]:
+                matrices.append(self.matrices[origin])
+                terms[k] = self.terms[origin]
+                continue
             came = block.start + np.flatnonzero(change.origin[block] < 0)
-            went = change.removed[(change.removed >= old.start) & (change.removed < old.stop)]
+            went = change.removed[before.atom_class[change.removed] == origin]
             size = block.stop - block.start
             terms[k] = (self.terms[origin] if origin >= 0 else 0) + len(came) + len(went)
             if origin < 0 or terms[k] > 4 * size:
@@ -325,21 +328,11 @@ class Change:
 
 
 def _carried(rows: FloatArray, origin: Integers, new: FloatArray) -> FloatArray:
-    carried = _empty_rows(len(origin), rows)
+    carried = np.empty((len(origin), *rows.shape[1:]), dtype=rows.dtype)
     for to, source in _runs(origin):
         carried[to] = rows[source]
     carried[origin < 0] = new
     return carried
-
-
-def _empty_rows(count: int, like: FloatArray) -> FloatArray:
-    """An empty array of `count` rows, in memory that is a multiple of up to 1/32 of its size.
-
-    So the arrays before and after a sample joined are equally large, and the allocator reuses the memory of
-    the one before last. Fresh memory would take several times as long as the copy.
-    """
-    step = max(1, 2 ** (count.bit_length() - 6))
-    return np.empty((-(-count // step) * step, *like.shape[1:]), dtype=like.dtype)[:count]
 
 
 def _runs(origin: Integers) -> list[tuple[slice, slice]]:

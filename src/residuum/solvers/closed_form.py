@@ -311,7 +311,8 @@ class EncoderForm(ClasswiseForm):
         return encoder.astype(self.dictionary.dtype, copy=False)
 
     def _atoms(self, k: int) -> FloatArray:
-        return self.dictionary.atoms[self.dictionary.blocks[k]].astype(np.float64, copy=False)
+        first, stop = self.dictionary.starts[k : k + 2]
+        return self.dictionary.atoms[first:stop].astype(np.float64, copy=False)
 
     def _encoder(self, k: int) -> FloatArray:
         first, stop = next((first, stop) for first, stop in self._encoders if first <= k < stop)

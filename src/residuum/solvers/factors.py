@@ -146,7 +146,7 @@ class Inverse:
 def shifted(matrix: FloatArray, ridge: float, weight: float) -> FloatArray:
     """``weight*matrix + ridge*I`` (symmetric), in the order of LAPACK and for it to overwrite."""
     matrix = weight * matrix
-    matrix[np.diag_indices_from(matrix)] += ridge
+    matrix.reshape(-1)[:: len(matrix) + 1] += ridge  # the diagonal
     return matrix.T
 
 
