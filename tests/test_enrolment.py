@@ -12,6 +12,7 @@ from sklearn.base import clone
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.dictionary import ClassMoments
 from residuum.errors import UsageError
+from residuum.solvers.closed_form import EncoderForm
 
 MODELS = {
     "NSC": NSC(),
@@ -82,6 +83,36 @@ def test_enrolling_and_forgetting_vs_a_fresh_fit(name, shape):
     model.forget(labels="class 0")
     kept = [i for i in kept if y[i] != "class 0"]
     assert_same(model, X, y, kept, Q)
+
+
+@pytest.mark.parametrize("rows", [1, 10, 25, 1000])
+@pytest.mark.parametrize("name", ["NSC", "CROC", "ProCRC"])
+def test_encoders_in_several_arrays_vs_a_fresh_fit(name, rows, monkeypatch):
+    """Classes come, grow, shrink and go, at the ends of the arrays and inside."""
+    X, y, Q = make((140, 90, 12))
+    order = np.argsort(y == "class 5", kind="stable")  # this class joins last
+    X, y = X[order], y[order]
+    whole = clone(MODELS[name]).fit(X, y).residuals(Q)
+    monkeypatch.setattr(EncoderForm, "GROUP_ROWS", rows)
+    np.testing.assert_allclose(clone(MODELS[name]).fit(X, y).residuals(Q), whole, rtol=1e-10)
+    model = clone(MODELS[name]).fit(X[:110], y[:110])
+    for i in range(110, 140):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        assert_same(model, X, y, range(i + 1), Q)
+    for gone, sample in zip(("0", "4", "5", "9"), np.flatnonzero(y == "class 7"), strict=False):
+        model.forget(labels=f"class {gone}").forget(samples=sample)
+        assert_same(model, X, y, sorted(model.dictionary_.samples), Q)
+
+
+def test_encoders_of_classes_that_do_not_change_are_shared(monkeypatch):
+    monkeypatch.setattr(EncoderForm, "GROUP_ROWS", 20)
+    X, y, _ = make((120, 90, 12))
+    model = NSC().fit(X, y)
+    before = list(model.solver_._form._encoders.values())
+    model.partial_fit(X[:1], model.classes_[-1:])
+    after = list(model.solver_._form._encoders.values())
+    assert len(after) > 3
+    assert [a is b for a, b in zip(after, before, strict=True)] == [True] * (len(after) - 1) + [False]
 
 
 @pytest.mark.parametrize("name", MODELS)

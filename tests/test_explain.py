@@ -35,6 +35,7 @@ from residuum import (
 from residuum.cli.main import main
 from residuum.explain.page import SHOWN, explanation_page
 from residuum.explain.rows import ExplainedRow, explain_row, find_row
+from residuum.explain.text import atom_table
 from residuum.inputs import OwnData
 from residuum.reports.thumbnails import to_pixels
 
@@ -125,6 +126,34 @@ def test_to_dict_is_json_and_adds_up(classifier, digits):
     assert content["atoms_used"] == len(content["atoms"])
     fitted.set_params(probability=False)
     assert fitted.explain(Q[0]).to_dict()["classes"][0]["probability"] is None
+
+
+@pytest.mark.parametrize(
+    ("classifier", "stopping", "words"),
+    [
+        (NRC(), "steps", "5 steps, as published"),
+        (NRC(max_iter=7), "steps", "7 steps, as asked for"),
+        (NRC(step_tol=1e-3, max_iter=400), "tolerance", "iterations, tolerance met"),
+        (NRC(step_tol=1e-12, max_iter=3), "tolerance", "3 iterations, tolerance missed"),
+        (NRC(solver="exact"), "tolerance", "iterations, tolerance met"),
+        (SoftNRC(), "tolerance", "iterations, tolerance met"),
+        (CRC(), "direct", "solved directly"),
+    ],
+    ids=str,
+)
+def test_only_a_tolerance_can_be_met(digits, classifier, stopping, words):
+    X, y, Q, _ = digits
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        why = classifier.fit(X, y).explain(Q[0])
+    certificate = why.to_dict()["certificate"]
+    assert certificate["stopping"] == why.stopping == stopping
+    text = "\n".join(atom_table(why.to_dict()).notes)
+    page = explanation_page(ExplainedRow(why))
+    for shown in (text, page):
+        assert words in shown
+        assert ("olerance" in shown) == (stopping == "tolerance")
+        assert f"{certificate['violation']:.4g}" in shown
 
 
 def test_infinite_residuals_become_text(digits):

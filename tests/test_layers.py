@@ -9,19 +9,20 @@ import residuum
 
 ROOT = Path(residuum.__file__).parent
 
-IDEA = {"errors", "dictionary", "problem", "rules"}
+IDEA = {"errors", "plain_numbers", "dictionary", "problem", "rules"}
 # Room -> the rooms it may import. A room is a package, or a module that stands beside the packages.
 DOORS = {
     "errors": set(),
+    "plain_numbers": set(),
     "system": {"errors"},
     "dictionary": set(),
     "problem": {"dictionary"},
     "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
-    "least_squares": {"solvers"},
+    "least_squares": {"plain_numbers", "solvers"},
     "estimators": IDEA | {"solvers", "system"},
     "selection": IDEA | {"solvers", "system", "estimators"},
-    "features": {"errors", "dictionary", "system"},
+    "features": {"errors", "plain_numbers", "dictionary", "system"},
     "inputs": {"errors", "system", "features"},
     "models": IDEA | {"system", "estimators", "selection", "features", "inputs"},
     "reports": {"errors", "system"},

@@ -49,4 +49,10 @@ def test_residual_of_an_exact_reconstruction_is_zero_to_rounding():
 
 def test_ties_up_to_rounding_are_settled_for_the_first_class():
     scores = np.array([[0.5 + 1e-13, 0.7, 0.5], [0.2, 0.1, 0.3], [np.inf, np.inf, np.inf]])
-    np.testing.assert_array_equal(settle_ties(scores).argmin(axis=1), [0, 1, 0])
+    np.testing.assert_array_equal(settle_ties(scores, np.zeros((3, 1))).argmin(axis=1), [0, 1, 0])
+
+
+def test_ties_follow_the_rounding_of_the_scores_and_not_their_size():
+    scores = np.array([[3e-12, 2e-12], [3e-12, 2e-12]])
+    rounding = np.array([[1e-16], [1e-12]])
+    np.testing.assert_array_equal(settle_ties(scores, rounding).argmin(axis=1), [1, 0])

@@ -52,6 +52,22 @@ def test_procrc_vs_bfgs_on_literal_objective(case):
     assert solution.violation.max() < 1e-12
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        CodingProblem(l2=RIDGE),
+        CodingProblem(shared=0, classwise=1, l2=RIDGE),
+        CodingProblem(shared=1.2, classwise=0.3, l2=RIDGE),
+    ],
+)
+def test_many_queries_at_once_vs_one_by_one(case, problem):
+    """Many rows go through the inverse of a matrix, few through its Cholesky factor."""
+    Y = np.concatenate([case.unit_queries] * 20)
+    solver = ClosedForm(problem, case.dictionary)
+    one_by_one = [solver.solve(y[None]).codes[0] for y in case.unit_queries]
+    assert_codes(solver.solve(Y), one_by_one * 20, 1e-12)
+
+
 @pytest.mark.parametrize("rho", [0.1, 1.0, 10.0])
 def test_admm_vs_algorithm_2(case, rho):
     X, Y = case.dictionary.atoms.T, case.unit_queries

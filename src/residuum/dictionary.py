@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.linalg.blas import dgemm
 
 FloatArray = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.int64]
@@ -33,6 +34,33 @@ def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))
     unit /= np.where(norm > 0, norm, 1)[:, None]
     return unit, scale, norm
+
+
+def inner_direction(rows: FloatArray, scale: FloatArray, start: FloatArray | None = None) -> FloatArray:
+    """A direction u with ``x_j'u >= 1`` for every unit atom ``x_j = scale[j] * rows[j]`` that is not zero.
+
+    It exists when the atoms lie in an open half space, as images with non-negative pixels do, and turns any
+    residual into a dual feasible point of non-negative least squares. Empty when none was found: `start`, by
+    default the mean atom, is turned towards the atom that it is farthest from, a few dozen times.
+    """
+    present = scale > 0
+    if not present.any():
+        return np.empty(0)
+    u = (scale.astype(rows.dtype) @ rows).astype(np.float64) if start is None else start
+    best, most = u, -np.inf
+    for _ in range(30):
+        u = u / max(float(np.linalg.norm(u)), 1e-300)
+        products = np.where(present, (rows @ u.astype(rows.dtype)) * scale, np.inf)
+        worst = int(products.argmin())
+        if products[worst] > most:
+            best, most = u, products[worst]
+        if most > 1e-3:
+            break
+        u = u + 0.5 * scale[worst] * rows[worst]
+    products = np.concatenate([rows[some].astype(np.float64) @ best for some in _row_blocks(*rows.shape)])
+    # The products are rounded, so they could be a little smaller than they seem.
+    lowest = float((products * scale)[present].min()) - (len(u) + 8) * np.finfo(np.float64).eps
+    return best / lowest if lowest > 1e-6 else np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +200,14 @@ class Dictionary:
         return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
 
     @cached_property
-    def interior(self) -> FloatArray | None:
-        """A direction u with ``min_j x_j'u = 1``, or None when the mean atom is not one.
+    def in_float64(self) -> Dictionary:
+        """The same atoms in float64."""
+        return replace(self, atoms=self.atoms.astype(np.float64, copy=False))
 
-        It exists when the atoms lie in an open half space, as images with non-negative pixels do, and turns
-        any residual into a dual feasible point of non-negative least squares.
-        """
-        mean = self.atoms.mean(axis=0, dtype=np.float64)
-        lowest = float(self.correlations(mean[None]).min())
-        return mean / lowest if lowest > 1e-6 else None
+    @cached_property
+    def interior(self) -> FloatArray:
+        """A direction u with ``x_j'u >= 1`` for every atom, or an empty array when none was found."""
+        return inner_direction(self.atoms, np.ones(self.n_atoms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,19 +235,20 @@ class ClassMoments:
         matrices: list[FloatArray] = []
         terms = np.zeros(after.n_classes, dtype=np.int64)
         for k, (block, origin) in enumerate(zip(after.blocks, change.class_origin, strict=True)):
-            old = before.blocks[origin] if origin >= 0 else slice(0, 0)
+            if change.same_class[k]:
+                matrices.append(self.matrices[origin])
+                terms[k] = self.terms[origin]
+                continue
             came = block.start + np.flatnonzero(change.origin[block] < 0)
-            went = change.removed[(change.removed >= old.start) & (change.removed < old.stop)]
+            went = change.removed[before.atom_class[change.removed] == origin]
             size = block.stop - block.start
             terms[k] = (self.terms[origin] if origin >= 0 else 0) + len(came) + len(went)
             if origin < 0 or terms[k] > 4 * size:
                 matrices.append(_outer_products(after.atoms[block]))
                 terms[k] = size
-            elif len(came) or len(went):
-                joined, left = (_outer_products(d.atoms[i]) for d, i in ((after, came), (before, went)))
-                matrices.append(self.matrices[origin] + joined - left)
             else:
-                matrices.append(self.matrices[origin])
+                more = _corrected(self.matrices[origin], after.atoms[came])
+                matrices.append(_corrected(more, before.atoms[went], -1.0))
         return ClassMoments(matrices, terms)
 
 
@@ -262,7 +290,7 @@ class Change:
         if "moments" in vars(before):
             vars(after)["moments"] = before.moments.after(change)
         if "normal" in vars(before) and not len(change.removed):
-            vars(after)["normal"] = before.normal + _outer_products(new)
+            vars(after)["normal"] = _corrected(before.normal, new)
         return change
 
     @cached_property
@@ -284,10 +312,6 @@ class Change:
         touched[self.after.atom_class[self.added]] = True
         lost = self.before.atom_class[self.removed]
         return ~touched & (self.class_origin >= 0) & ~np.isin(self.class_origin, lost)
-
-    def carry(self, rows: FloatArray, new: FloatArray) -> FloatArray:
-        """Rows that belong to atoms of `before`, brought to `after`, with `new` rows for the new atoms."""
-        return _carried(rows, self.origin, new)
 
     def carry_square(self, square: FloatArray, new: FloatArray) -> FloatArray:
         """A symmetric matrix between atoms; `new` has the rows of the new atoms, (n_added, n_after)."""
@@ -336,3 +360,14 @@ def _outer_products(rows: FloatArray) -> FloatArray:
         block = rows[some].astype(np.float64, copy=False)
         total += block.T @ block
     return total
+
+
+def _corrected(matrix: FloatArray, rows: FloatArray, weight: float = 1.0) -> FloatArray:
+    """A symmetric matrix plus `weight` times the sum of xx' over the rows x; itself without rows.
+
+    For a few rows this takes half the time of a product and a sum, which need fresh memory each.
+    """
+    for some in _row_blocks(*rows.shape):
+        block = rows[some].astype(np.float64, copy=False)
+        matrix = dgemm(weight, block.T, block.T, 1.0, matrix.T, trans_b=True).T
+    return matrix

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_array
 
+from residuum.plain_numbers import check_numbers
 from residuum.solvers import Solution
 from residuum.solvers.active_set import solve_active_set
 
@@ -40,6 +41,7 @@ def _shaped(value: Any, name: str, owner: str, shape: tuple[int, int]) -> Any:
 def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **options: Any) -> Solution:
     """Validate, solve, warn."""
     floats = [np.float64, np.float32]
+    A, B = check_numbers(A, "A", owner), check_numbers(B, "B", owner)
     A = check_array(A, dtype=floats, input_name="A")
     B = check_array(B, dtype=floats, ensure_2d=False, ensure_min_features=0, input_name="B")
     n_features, n_atoms = A.shape
@@ -56,7 +58,8 @@ def _solve(owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, **option
         left = int((~solution.converged).sum())
         warnings.warn(
             f"{owner}: {left} of {len(queries)} right-hand sides did not reach tol={options['tol']:g} "
-            f"(largest violation {solution.violation.max():.1e}); their best feasible codes are returned. "
+            f"(largest violation {solution.violation.max():.1e}, largest gap {solution.gap.max():.1e}); "
+            "their best feasible codes are returned. "
             "Raise tol, add a little l2, or remove nearly dependent columns of A.",
             ConvergenceWarning,
             stacklevel=4,
@@ -92,11 +95,13 @@ def nnls(
     l1, l2 : float
         Non-negative weights.
     gram : array of shape (n_atoms, n_atoms), optional
-        ``A.T @ A`` if it is at hand.
+        ``A.T @ A`` if it is at hand. It is compared with A where that is cheap; no certificate depends on it.
     x0 : array or sparse array of shape (n_rhs, n_atoms), optional
         Warm start: codes near the solution.
     tol : float
-        Largest violation of the optimality conditions, for columns and right-hand sides scaled to unit norm.
+        A right-hand side has converged if its violation of the optimality conditions, for columns and
+        right-hand sides scaled to unit norm, and its gap are both at most `tol`. Where rounding the code
+        alone makes a larger violation, up to 4 eps times its l1 norm in that scale, the gap alone decides.
     dense : bool
         Return dense codes also for 2-D B.
     n_jobs : int, optional
@@ -106,7 +111,10 @@ def nnls(
     -------
     Solution
         ``codes`` has one row per right-hand side: a ``scipy.sparse.csr_array``, or dense if asked; for 1-D B
-        it is a dense vector. ``violation``, ``gap`` and ``converged`` certify each of them.
+        it is a dense vector. ``violation``, ``gap`` and ``converged`` certify each of them: the objective
+        lies at most ``gap * ||b||^2`` above its minimum, for A, b and the code exactly as they are. Columns
+        that are nearly opposite can make it impossible to prove anything; then the gap is the objective
+        itself. Codes beyond the range of float64 are shortened until they are finite, and have not converged.
 
     Examples
     --------

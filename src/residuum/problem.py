@@ -14,6 +14,8 @@ from residuum.dictionary import Dictionary, FloatArray
 
 Float64Array = npt.NDArray[np.float64]
 
+_U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
+
 CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
 
 
@@ -31,9 +33,11 @@ class Solution:
         Largest violation of the optimality conditions over the atoms; for non-negative codes
         ``max|min(c, X'(Xc - y))|``.
     gap : ndarray of float64, shape (n_queries,)
-        Duality gap divided by ``||y||^2``: an upper bound on how far the objective is from its minimum.
+        Upper bound on how far the objective is from its minimum, divided by ``||y||^2``. It holds for the
+        atoms, the query and the code exactly as they are, rounding included. Where nothing better can be
+        proved it is the objective itself.
     converged : ndarray of bool, shape (n_queries,)
-        Whether the query met the tolerance that was asked for.
+        Whether the query met the tolerance that was asked for. Never True for a code that is not finite.
     """
 
     codes: Any
@@ -112,31 +116,92 @@ class CodingProblem:
         return above
 
     def gap(self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray) -> Float64Array:
-        """Upper bound on ``(value(c) - min value) / ||y||^2``, shape (n_queries,); 0 for a zero query.
+        """Upper bound on ``(value(c) - min value) / ||y||^2``, shape (n_queries,), rounding included.
 
-        For ``shared = 1, classwise = 0`` the bound is the duality gap: with ``r = y - Xc`` (made feasible
-        where there is no l2 to absorb a violation) the dual value is ``2r'y - ||r||^2 - sum_j phi*(2x_j'r)``.
-        Otherwise strong convexity gives ``||gradient/2||^2 / l2``.
+        For ``shared = 1, classwise = 0`` the bound is a duality gap. With the penalty phi(c_j) of one code,
+        its conjugate phi*, r = y - Xc and any vector r' it is
+        ``||r - r'||^2 + sum_j phi(c_j) - 2 c_j x_j'r' + phi*(2 x_j'r')``, where no term is negative.
+        Where phi* may be infinite, r' is r moved or shrunk until it is not; r' = 0 serves where no better
+        vector is known. Otherwise strong convexity gives ``||gradient/2||^2 / l2``. The gap is inf for codes
+        that are infeasible or not finite.
         """
-        queries = np.asarray(queries, dtype=np.float64)
-        codes = np.asarray(codes, dtype=np.float64)
-        energy = np.sum(queries**2, axis=1)  # (n_queries,)
-        if self.shared == 1 and self.classwise == 0:
-            residual = queries - dictionary.combinations(codes)
-            primal = np.sum(residual**2, axis=1) + self._penalty(codes)
-            # r = 0 is always feasible, so the dual value is never below zero.
-            bound = primal - np.maximum(self._dual(dictionary, queries, residual), 0)
-            # Below this, rounding of the two values hides the sign of their difference.
-            bound = np.maximum(bound, 0)
-        elif self.is_linear and self.l2 > 0:
-            half = self.gradient(dictionary, queries, codes) / 2
-            bound = np.sum(half**2, axis=1) / self.l2
-        else:
-            raise ValueError(
-                f"No certificate is known for {self}: use shared=1 with classwise=0, or l1=0, neg_weight=0 "
-                "and l2 > 0."
-            )
-        return np.divide(bound, energy, out=np.zeros_like(bound), where=energy > 0)
+        queries, codes = np.asarray(queries, dtype=np.float64), np.asarray(codes, dtype=np.float64)
+        exponents = np.frexp(np.abs(queries).max(axis=1, initial=0.0))[1][:, None]
+        # Powers of two, which round nothing, keep the squares of extreme queries within range.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            queries, codes = np.ldexp(queries, -exponents), np.ldexp(codes, -exponents)
+            l1 = np.ldexp(self.l1, -exponents)
+            energy = np.sum(queries**2, axis=1)  # (n_queries,)
+            if self.shared == 1 and self.classwise == 0:
+                bound = self._duality_gap(dictionary, queries, codes, l1 / 2)
+            elif self.is_linear and self.l2 > 0:
+                half = np.abs(self.gradient(dictionary, queries, codes)) / 2
+                reach = (abs(self.shared) + abs(self.classwise)) * np.abs(codes).sum(axis=1, keepdims=True)
+                depth = dictionary.n_features + dictionary.n_atoms + 8
+                half += _U * (depth * (reach + np.sqrt(energy)[:, None]) + 4 * self.l2 * np.abs(codes))
+                bound = np.sum(half**2 / self.l2, axis=1)
+            else:
+                raise ValueError(
+                    f"No certificate is known for {self}: use shared=1 with classwise=0, or l1=0, "
+                    "neg_weight=0 and l2 > 0."
+                )
+            relative = np.where(bound > 0, bound / energy, 0.0)
+        return np.where(np.isnan(bound), np.inf, relative)
+
+    def _duality_gap(
+        self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray, half_l1: FloatArray
+    ) -> Float64Array:
+        residual = queries - dictionary.combinations(codes)
+        norm, reach = np.sqrt(np.sum(residual**2, axis=1)), np.abs(codes).sum(axis=1)
+        rho = _U * (dictionary.n_atoms + 16) * (np.sqrt(np.sum(queries**2, axis=1)) + reach)  # error of it
+        zero = np.zeros((1, 1))
+        primal = (norm + rho) ** 2 + self._dual_terms(codes, zero, zero, half_l1)
+        point, lowest, highest = self._dual_point(dictionary, queries, residual, half_l1)
+        apart = np.sqrt(np.sum((residual - point) ** 2, axis=1)) + rho
+        apart += 4 * _U * (norm + np.sqrt(np.sum(point**2, axis=1)))
+        return np.fmin(primal, apart**2 + self._dual_terms(codes, lowest, highest, half_l1)) * (1 + 1e-12)
+
+    def _dual_terms(
+        self, codes: FloatArray, lowest: FloatArray, highest: FloatArray, half_l1: FloatArray
+    ) -> Float64Array:
+        """``sum_j phi(c_j) - 2 c_j q_j + phi*(2 q_j)`` at most, for prices q from an interval.
+
+        A term is a convex function of q, so it is largest at an end. The form does not cancel.
+        """
+        total = np.zeros(len(codes))
+        for sign, weight in ((1.0, self.l2), (-1.0, self.l2 + self.neg_weight)):
+            code = np.maximum(sign * codes, 0)
+            ends = (_one_sided(code, sign * q - half_l1, weight) for q in (lowest, highest))
+            total += np.sum(np.maximum(*ends), axis=1)
+        return total
+
+    def _dual_point(
+        self, dictionary: Dictionary, queries: FloatArray, residual: FloatArray, half_l1: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The vector r', and intervals of its prices: the residual unless a conjugate is infinite there."""
+        prices = dictionary.correlations(residual)  # (n_queries, n_atoms)
+        depth = _U * (dictionary.n_features + 8)
+        tau = depth * np.sqrt(np.sum(residual**2, axis=1, keepdims=True))  # error of a price
+        two_sided = self.neg_weight == 0
+        inner = dictionary.interior if self.l2 == self.l1 == 0 else np.empty(0)
+        largest = (np.abs(prices) if two_sided else prices).max(axis=1, keepdims=True) + 2 * tau
+        if self.l2 > 0 or (self.l1 == 0 and (two_sided or not len(inner))):
+            return residual, prices - tau, prices + tau
+        if self.l1 > 0:
+            shrink = np.minimum(1.0, half_l1 / np.maximum(largest, half_l1))
+            point, prices = shrink * residual, shrink * prices
+            lowest = -half_l1 if two_sided else -np.inf
+            return point, np.maximum(prices - tau, lowest), np.minimum(prices + tau, half_l1)
+        step = np.maximum(largest, 0)
+        point, prices = residual - step * inner, prices - step * dictionary.correlations(inner[None])
+        tau = tau + 2 * depth * step * np.linalg.norm(inner)
+        if math.isinf(self.neg_weight):
+            # The feasible set is a cone here, so the best multiple of the point is free.
+            along, length = np.sum(point * queries, axis=1), np.sum(point**2, axis=1)
+            multiple = np.divide(np.maximum(along, 0), length, out=np.ones_like(along), where=length > 0)
+            multiple = np.minimum(multiple, 1.0)[:, None]
+            point, prices = multiple * point, multiple * prices
+        return point, prices - tau, np.minimum(prices + tau, 0)
 
     def certified(
         self,
@@ -153,6 +218,7 @@ class CodingProblem:
         if certify:
             violation = self.violation(dictionary, queries, codes)
             gap = self.gap(dictionary, queries, codes)
+            converged = converged & np.isfinite(gap)
         return Solution(codes, n_iter, violation, gap, converged)
 
     def _penalty(self, codes: FloatArray) -> Float64Array:
@@ -163,34 +229,15 @@ class CodingProblem:
             penalty += self.neg_weight * np.sum(np.minimum(codes, 0) ** 2, axis=1)
         return penalty
 
-    def _dual(self, dictionary: Dictionary, queries: FloatArray, residual: FloatArray) -> Float64Array:
-        prices = dictionary.correlations(residual)  # (n_queries, n_atoms)
-        bounded_above = self.l2 == 0  # x_j'r <= l1/2 is a constraint
-        bounded_below = self.l2 == 0 and self.neg_weight == 0
-        if bounded_above and self.l1 > 0:
-            largest = np.abs(prices).max(axis=1) if bounded_below else prices.max(axis=1)
-            shrink = np.minimum(1.0, (self.l1 / 2) / np.maximum(largest, np.finfo(float).tiny))[:, None]
-            residual, prices = shrink * residual, shrink * prices
-        elif bounded_above and not bounded_below:
-            if dictionary.interior is None:
-                return np.zeros(len(queries))
-            excess = np.maximum(prices.max(axis=1), 0)[:, None]
-            residual = residual - excess * dictionary.interior
-            # The feasible set is a cone here, so the best multiple of the point is free.
-            along, length = np.sum(residual * queries, axis=1), np.sum(residual**2, axis=1)
-            multiple = np.divide(np.maximum(along, 0), length, out=np.ones_like(along), where=length > 0)
-            return 2 * multiple * along - multiple**2 * length
-        elif bounded_above:
-            return np.zeros(len(queries))
-        value = 2 * np.sum(residual * queries, axis=1) - np.sum(residual**2, axis=1)
-        if self.l2 > 0:
-            value -= np.sum(np.maximum(prices - self.l1 / 2, 0) ** 2, axis=1) / self.l2
-            if math.isfinite(self.neg_weight):
-                below = np.sum(np.maximum(-prices - self.l1 / 2, 0) ** 2, axis=1)
-                value -= below / (self.l2 + self.neg_weight)
-        elif math.isfinite(self.neg_weight) and self.neg_weight > 0:
-            value -= np.sum(np.maximum(-prices - self.l1 / 2, 0) ** 2, axis=1) / self.neg_weight
-        return value
+
+def _one_sided(code: FloatArray, over: FloatArray, weight: float) -> FloatArray:
+    """``weight c^2 - 2 c q + max(q, 0)^2 / weight`` for codes c >= 0 and q = ``over``."""
+    if weight == 0:
+        return np.where(over > 0, np.inf, -2 * code * over)
+    if math.isinf(weight):
+        return np.where(code > 0, np.inf, 0.0)
+    outside = (np.sqrt(weight) * code - over / np.sqrt(weight)) ** 2
+    return np.where(over > 0, outside, code * (weight * code - 2 * over))
 
 
 def _wide(array: FloatArray) -> Float64Array:

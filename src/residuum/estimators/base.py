@@ -15,12 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.estimators.answers import Answering, Answers, concentration, margin
-from residuum.estimators.enrolment import Enrolment, check_labels
+from residuum.estimators.enrolment import Enrolment
 from residuum.estimators.explanation import Explanation, explain_query
+from residuum.estimators.labels import check_labels, plain_labels
+from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, stack
 from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
 from residuum.solvers import Solver
-from residuum.system.threads import run_chunks, thread_count
+from residuum.system.threads import all_or_nothing, by_one_model, run_chunks, thread_count
 
 # Weights and tolerances; products of a few of them stay within the floating point numbers.
 POSITIVE = Interval(Real, 1e-30, 1e30, closed="both")
@@ -39,6 +41,9 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
 
     A subclass stores its parameters, builds a solver for a dictionary (`_make_solver`) and, where it is not
     one of the rules, its class scores (`_class_scores`).
+
+    A `fit`, `partial_fit` or `forget` that raises leaves the classifier as it was. Threads may query it while
+    another thread changes it: each query pass is answered by the model before the change or the one after it.
     """
 
     # With two features every class spans the plane, so scikit-learn's two-dimensional blobs say nothing.
@@ -60,6 +65,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     def _class_scores(self, parts: ClassParts) -> FloatArray:
         return RULES[self.rule](parts)
 
+    @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RepresentationClassifier:
         """Store the unit-norm training samples as atoms and factor what coding needs.
@@ -75,6 +81,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         -------
         self
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_labels(y)
         self.classes_, class_index = np.unique(y, return_inverse=True)
@@ -85,6 +92,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
             getattr(self, name).prepare()
         return self
 
+    @by_one_model
     def answer(self, X: Any, *, confidence: str = "margin") -> Answers:
         """Everything that is said about the queries, from coding each of them once.
 
@@ -113,12 +121,12 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     def _answered(self, unit: FloatArray, solution: Solution | None, confidence: str) -> Answers:
         """Answers to one block of unit queries, from their solution where it is at hand."""
         class_parts = getattr(self.solver_, "class_parts", None)
-        if class_parts is not None and solution is None and confidence != "concentration":
+        if class_parts is not None and confidence != "concentration":
             parts, converged = class_parts(unit)  # without codes
         else:
             solution = solution or self.solver_.solve(unit, certify=False)
             parts, converged = CodedParts(self.dictionary_, unit, solution.codes), solution.converged
-        scores = settle_ties(self._class_scores(parts))
+        scores = settle_ties(self._class_scores(parts), parts.rounding())
         if solution is not None and confidence == "concentration":
             sure = concentration(self.dictionary_, solution.codes)
         else:
@@ -140,6 +148,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         """
         return self.solve(X, certify=False).codes
 
+    @by_one_model
     def solve(self, X: Any, *, certify: bool = True) -> Solution:
         """Codes with a certificate per query.
 
@@ -163,6 +172,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         self._warn_unconverged(solution.converged)
         return solution
 
+    @by_one_model
     def reconstruct(self, X: Any) -> FloatArray:
         """``||y|| * X c``: what the atoms make of each query, in the units of the query.
 
@@ -198,6 +208,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         """
         return self._explained(query, max_atoms, "margin")[0]
 
+    @by_one_model
     def _explained(self, query: Any, max_atoms: int | None, confidence: str) -> tuple[Explanation, Answers]:
         def work(unit: FloatArray, *_: FloatArray) -> tuple[Solution, Answers]:
             solution = self.solver_.solve(unit, certify=True)
@@ -208,7 +219,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         name = type(self).__name__
         rule = getattr(self, "rule", name.lower())
         explanation = explain_query(
-            self.dictionary_, solution, answers, method=name, rule=rule, max_atoms=max_atoms
+            self.solver_, solution, answers, method=name, rule=rule, max_atoms=max_atoms
         )
         return explanation, answers
 
@@ -217,6 +228,8 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     ) -> list[Any]:
         """``work(unit queries, scales, norms)`` for consecutive blocks of queries, in threads."""
         check_is_fitted(self)
+        if type(X) is not np.ndarray or X.dtype.kind not in "fiu":
+            X = check_numbers(X, "X", type(self).__name__)
         X = validate_data(self, X, reset=False, dtype=self.dictionary_.dtype)
         n_threads = 1 if self.solver_.has_threads else thread_count(None)
         results: dict[int, Any] = {}
@@ -233,7 +246,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
                 f"{sum(zeros)} of {len(X)} queries are zero vectors. Every class ties for them, so they get "
                 f"the first class, {self.classes_.tolist()[0]!r}, unless they are rejected.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return [results[first] for first in sorted(results)]
 
@@ -251,12 +264,13 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
                 f"{type(self).__name__}; their best codes so far were used. Raise max_iter or tol, or look "
                 "at solve(X).violation and solve(X).gap.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
 def one_row(estimator: Any, query: Any) -> Any:
     """A query as a table of one row, with the names of its features where the estimator has learned them."""
+    query = check_numbers(query, "query", type(estimator).__name__)
     if hasattr(estimator, "feature_names_in_") and hasattr(query, "to_frame") and query.ndim == 1:
         query = query.to_frame().T
     elif not hasattr(query, "columns"):

@@ -173,9 +173,10 @@ class CROC(RepresentationClassifier):
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
     def _class_scores(self, parts: ClassParts) -> FloatArray:
-        alone, _ = self.subspace_solver_.class_parts(parts.queries)
-        mixture = (1 - self.weight) * alone.residuals() ** 2 + self.weight * parts.residuals() ** 2
-        return quotient(mixture, parts.energies())
+        alone = self.subspace_solver_.class_parts(parts.queries)[0].residuals()
+        mixture = (1 - self.weight) * alone**2 + self.weight * parts.residuals() ** 2
+        scores = quotient(mixture, parts.energies())
+        return scores.astype(min(alone.dtype, scores.dtype), copy=False)  # no more digits than the parts have
 
 
 class ProCRC(RepresentationClassifier):

@@ -17,8 +17,10 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.answers import Answering, Answers, Float64Array, reject_label
 from residuum.estimators.calibration import aligned, fit_temperature, held_out_folds, probabilities
 from residuum.estimators.classifiers import SoftNRC
-from residuum.estimators.enrolment import check_classes
 from residuum.estimators.explanation import Explanation
+from residuum.estimators.labels import check_classes, plain_labels
+from residuum.plain_numbers import check_numbers
+from residuum.system.threads import all_or_nothing, by_one_model
 
 
 def _wants_probability(classifier: Any) -> bool:
@@ -86,6 +88,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
         self.reject_threshold = reject_threshold
         self.reject_by = reject_by
 
+    @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier to all samples, then calibrate on samples held out in turn.
@@ -106,6 +109,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
                 "The 'reject_threshold' parameter of ConfidentClassifier must be at most 1 with "
                 f"reject_by='concentration', or every query is rejected. Got {self.reject_threshold!r}."
             )
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
         samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         fitted = clone(self._inner()).fit(X, y)
         calibration: tuple[float | None, float | None] = (None, None)
@@ -147,6 +151,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
         """
         return reject_label(self.classes_)
 
+    @by_one_model
     def answer(self, X: Any) -> Answers:
         """Everything that is said about the queries, with probabilities and rejection, from one pass.
 
@@ -208,6 +213,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
         """
         return self.answer(X).confidence
 
+    @by_one_model
     def explain(self, query: Any, *, max_atoms: int | None = None) -> Explanation:
         """Why one query got its label, with its probabilities and whether it is rejected.
 
@@ -227,6 +233,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
             self._judged(answers), reject_by=self.reject_by, reject_threshold=self.reject_threshold
         )
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Enrol more samples; the calibration stays that of the last `fit`.
 

@@ -11,16 +11,14 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import _fit_context
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.dictionary import Change, Dictionary, unit_rows
 from residuum.errors import UsageError
-
-# Labels of one group can be compared and sorted together.
-_LABEL_GROUPS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "O": "text"}
+from residuum.estimators.labels import check_classes, check_labels, joined_labels, plain_labels, which_among
+from residuum.plain_numbers import check_numbers
+from residuum.system.threads import all_or_nothing
 
 
 class Enrolment:
@@ -31,6 +29,7 @@ class Enrolment:
     n_samples_seen_: int
     _solver_names: tuple[str, ...]
 
+    @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Enrol more samples, of known or new classes; on an unfitted classifier, fit.
@@ -54,11 +53,13 @@ class Enrolment:
             self.fit(X, y)  # type: ignore[attr-defined]
             check_classes(y, classes)
             return self
+        owner = f"{type(self).__name__}.partial_fit"
+        X, y = check_numbers(X, "X", owner), plain_labels(y, owner)
         X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
         if y.dtype.kind not in "biu":  # a few whole numbers, all different, are labels as well
             check_labels(y)
         check_classes(y, classes)
-        labels = _joined_labels(self.classes_, y, type(self).__name__)
+        labels = joined_labels(self.classes_, y, owner)
         unit, scale, _ = unit_rows(X)
         rows = np.flatnonzero(scale > 0)
         if len(rows) < len(X):
@@ -87,6 +88,7 @@ class Enrolment:
         self.n_samples_seen_ += len(X)
         return self
 
+    @all_or_nothing
     def forget(self, *, samples: Any = None, labels: Any = None) -> Self:
         """Remove samples; a class goes with its last sample.
 
@@ -110,10 +112,9 @@ class Enrolment:
         if samples is None and labels is None:
             raise UsageError(f"forget of {type(self).__name__} needs samples or labels. Got neither.")
         before = self.dictionary_
-        gone_class = _among("labels", labels, "classes_", self.classes_)
-        gone = gone_class[before.atom_class] | _among(
-            "samples", samples, "dictionary_.samples", before.samples
-        )
+        gone_class = which_among("labels", labels, "classes_", self.classes_)
+        gone_sample = which_among("samples", samples, "dictionary_.samples", before.samples)
+        gone = gone_class[before.atom_class] | gone_sample
         if gone.all():
             raise UsageError(
                 f"forget would leave {type(self).__name__} without a sample. Keep at least one, or fit anew."
@@ -139,50 +140,3 @@ class Enrolment:
             # The solver is of another type where a parameter was changed since.
             if type(solver) is type(before) and hasattr(solver, "follow"):
                 solver.follow(before, change)
-
-
-def check_labels(y: np.ndarray) -> None:
-    """Refuse what cannot be labels; one sample of each class is fine if the labels are text."""
-    if y.dtype.kind == "U":
-        return
-    with warnings.catch_warnings():
-        if y.dtype.kind == "O":  # text, or refused
-            warnings.filterwarnings("ignore", message="The number of unique classes is greater")
-        check_classification_targets(y)
-
-
-def _joined_labels(known: np.ndarray, new: np.ndarray, owner: str) -> np.ndarray:
-    groups = [_LABEL_GROUPS.get(labels.dtype.kind, str(labels.dtype)) for labels in (known, new)]
-    if groups[0] != groups[1]:
-        raise UsageError(
-            f"The 'y' parameter of {owner}.partial_fit must hold {groups[0]}, like the labels so far. "
-            f"Got {groups[1]}. Convert them, or fit anew."
-        )
-    return np.unique(np.concatenate([known, new]))
-
-
-def check_classes(y: Any, classes: Any) -> None:
-    if classes is None:
-        return
-    foreign = np.setdiff1d(np.asarray(y), np.asarray(classes))
-    if len(foreign):
-        raise UsageError(
-            f"The 'classes' parameter of partial_fit must hold every label of y. {foreign.tolist()[0]!r} is "
-            "missing: add it, or leave classes out."
-        )
-
-
-def _among(name: str, wanted: Any, where: str, known: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Which known values are wanted; all that is wanted must be known."""
-    if wanted is None:
-        return np.zeros(len(known), dtype=bool)
-    values = np.ravel(wanted)
-    same = values.size == 0 or _LABEL_GROUPS.get(values.dtype.kind) == _LABEL_GROUPS.get(known.dtype.kind)
-    unknown = np.setdiff1d(values, known) if same else values
-    if len(unknown):
-        raise UsageError(
-            f"The {name!r} parameter of forget must hold values of {where}, {known.tolist()[:5]!r}"
-            f"{' ...' if len(known) > 5 else ''}. {unknown.tolist()[0]!r} is not one: never enrolled, "
-            "a zero vector, or forgotten before."
-        )
-    return np.isin(known, values)

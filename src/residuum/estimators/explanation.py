@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from residuum.dictionary import Dictionary
 from residuum.estimators.answers import Answers, reject_label
 from residuum.problem import CERTIFICATE_FIELDS, Solution, dense
+from residuum.solvers import Solver
 from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"
@@ -76,7 +76,10 @@ class Explanation:
     atoms : list of AtomShare
         Training samples with a non-zero coefficient, largest magnitude first.
     violation, gap, n_iter, converged
-        The certificate of the code.
+        The certificate of the code; without a tolerance there is none to miss, so `converged` is True.
+    stopping : {"tolerance", "steps", "direct"}
+        What ended the solver: its tolerance (or the most iterations allowed), the number of steps that was
+        asked for, whatever the violation, or the one step of a closed form.
     classes : list of ClassPart
         Every class, smallest residual first.
     atoms_used : int
@@ -94,6 +97,7 @@ class Explanation:
     gap: float
     n_iter: int
     converged: bool
+    stopping: str
     classes: list[ClassPart] = field(repr=False)
     atoms_used: int
     verdict: Verdict
@@ -148,7 +152,7 @@ class Explanation:
             "margin": self.margin,
             "confidence": verdict.confidence,
             "reject": {"by": verdict.reject_by, "threshold": verdict.reject_threshold},
-            "certificate": {name: getattr(self, name) for name in CERTIFICATE_FIELDS},
+            "certificate": {name: getattr(self, name) for name in (*CERTIFICATE_FIELDS, "stopping")},
             "classes": [asdict(part) for part in self.classes],
             "atoms_used": self.atoms_used,
             "atoms": [asdict(atom) for atom in self.atoms],
@@ -156,8 +160,15 @@ class Explanation:
         return plain(content)
 
 
+def stopping(solver: Any) -> str:
+    """What ends a solver: "tolerance", "steps" or "direct", as `Explanation` has it."""
+    if not hasattr(solver, "tol"):
+        return "direct"
+    return "steps" if solver.tol is None else "tolerance"
+
+
 def explain_query(
-    dictionary: Dictionary,
+    solver: Solver,
     solution: Solution,
     answers: Answers,
     *,
@@ -166,6 +177,7 @@ def explain_query(
     max_atoms: int | None,
 ) -> Explanation:
     """Explanation of the single query behind `solution` and `answers`."""
+    dictionary = solver.dictionary
     scores = answers.residuals[0]
     code = dense(solution.codes)[0]  # (n_atoms,)
     whole = dictionary.combinations(code[None])[0]  # (n_features,)
@@ -189,6 +201,7 @@ def explain_query(
             for j in used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
         ],
         **{name: getattr(solution, name)[0].item() for name in CERTIFICATE_FIELDS},
+        stopping=stopping(solver),
         classes=[
             ClassPart(
                 label=labels[k],

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from residuum.explain.rows import ExplainedRow
-from residuum.explain.text import has_names, has_probabilities
+from residuum.explain.text import ending, has_names, has_probabilities
 from residuum.reports.page import render
 
 # More rows than this are folded away (classes) or left to the JSON (atoms).
@@ -39,6 +39,7 @@ def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes
         title=title,
         notes=(*notes, *row.notes),
         content=content,
+        ending=ending(content["certificate"]),
         shown=SHOWN,
         with_probability=has_probabilities(content),
         with_names=has_names(content),

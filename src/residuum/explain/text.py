@@ -31,12 +31,23 @@ def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
     )
     code = (
         f"{content['method']}, {content['rule'].replace('_', ' ')} rule. Certificate of the code: violation "
-        f"{four_digits(certificate['violation'])}, gap {four_digits(certificate['gap'])}, "
-        f"{certificate['n_iter']} iterations, tolerance {'met' if certificate['converged'] else 'missed'}."
+        f"{four_digits(certificate['violation'])}, gap {four_digits(certificate['gap'])}; "
+        f"{ending(certificate)}."
     )
     title = f"Training samples that carry it: {len(atoms)} of {content['atoms_used']} used"
     headings = tuple("class" if name == "label" else name for name in columns)
     return Table(title, headings, rows, notes=(code, *notes))
+
+
+def ending(certificate: dict[str, Any]) -> str:
+    """How the solver came to its end; only where there was a tolerance can it have been met."""
+    count = certificate["n_iter"]
+    if certificate["stopping"] == "direct":
+        return "solved directly"
+    if certificate["stopping"] == "steps":
+        return f"{count} steps, as published" if count == 5 else f"{count} steps, as asked for"
+    met = "met" if certificate["converged"] else "missed: these are the best numbers so far"
+    return f"{count} iterations, tolerance {met}"
 
 
 def has_probabilities(content: dict[str, Any]) -> bool:

@@ -34,7 +34,7 @@ from residuum.features.image_files import (
 from residuum.features.networks import NETWORKS, View, checked_weights
 from residuum.system.files import sha256
 from residuum.system.packages import torch as load_torch
-from residuum.system.threads import in_order
+from residuum.system.threads import all_or_nothing, in_order
 
 _BATCH = 16
 _WHOLE_SIDE = 512
@@ -105,6 +105,7 @@ class CNNFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.device = device
         self.n_jobs = n_jobs
 
+    @all_or_nothing
     def fit(self, X: Any = None, y: object = None) -> CNNFeatures:
         """Check the parameters and load the network; nothing is learned, X and y are ignored."""
         self._check_parameters()

@@ -12,6 +12,8 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.features._parameters import check_integers, refuse
+from residuum.plain_numbers import check_numbers
+from residuum.system.threads import all_or_nothing
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -81,6 +83,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.center = center
         self.normalize = normalize
 
+    @all_or_nothing
     def fit(self, X: Any, y: object = None) -> EigenfacePCA:
         """Find the directions.
 
@@ -96,6 +99,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         EigenfacePCA
             The transformer itself.
         """
+        X = check_numbers(X, "X", type(self).__name__)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         dtype = X.dtype
         limit = min(X.shape[0] - 1, X.shape[1])
@@ -142,6 +146,7 @@ class EigenfacePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Features.
         """
         check_is_fitted(self, "components_")
+        X = check_numbers(X, "X", type(self).__name__)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         directions = self.components_.astype(X.dtype, copy=False)
         largest = np.abs(X).max(axis=1, keepdims=True)

@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from residuum.features._morlet import FilterBank, FloatArray, aliases_apart, filter_bank
 from residuum.features._parameters import check_integers, refuse
-from residuum.system.threads import single_threaded_blas
+from residuum.plain_numbers import check_numbers
+from residuum.system.threads import all_or_nothing, single_threaded_blas
 
 # Pixels held at once by one thread's second-order stage: small enough for the cache, large enough that the
 # interpreter does not matter.
@@ -141,6 +142,7 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.normalize = normalize
         self.n_jobs = n_jobs
 
+    @all_or_nothing
     def fit(self, X: Any, y: object = None) -> Scattering2D:
         """Check the parameters and remember the image shape; nothing is learned from the values.
 
@@ -217,6 +219,7 @@ class Scattering2D(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _images(self, X: Any, shape: Sequence[int] | None, *, reset: bool) -> FloatArray:
         """Check X and return it as images (n, height, width)."""
+        X = check_numbers(X, "X", type(self).__name__)
         X = X if hasattr(X, "shape") else np.asarray(X)
         given = None
         if len(X.shape) == 3:  # validate_data judges the rest

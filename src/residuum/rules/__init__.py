@@ -1,13 +1,12 @@
 """Decision rules: from the code of a query to one number per class; the smallest wins.
 
 A rule sees a coded query only through what each class contributes to it (`ClassParts`), so it does not matter
-whether that was computed from codes over the atoms (`CodedParts`) or from class moments
-(`residuum.solvers.closed_form.MomentParts`).
+whether that was computed from codes over the atoms (`CodedParts`) or from class moments (`MomentParts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +34,10 @@ class ClassParts(Protocol):
 
     def energies(self) -> FloatArray:
         """``||c_k||^2``."""
+        ...
+
+    def rounding(self) -> FloatArray:
+        """How far rounding may have moved the distances of a query, shape (n_queries, 1)."""
         ...
 
 
@@ -79,10 +82,22 @@ def quotient(scores: FloatArray, divisors: FloatArray) -> FloatArray:
 
 
 class CodedParts:
-    """`ClassParts` of codes over the atoms, dense or sparse."""
+    """`ClassParts` of codes over the atoms, dense or sparse; `whole` is ``Xc`` where it is known already.
 
-    def __init__(self, dictionary: Dictionary, queries: FloatArray, codes: Any) -> None:
-        self.dictionary, self.queries, self.codes = dictionary, queries, codes
+    Codes that come from a factorisation in float64 may be wrong by its `condition` times the precision.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        queries: FloatArray,
+        codes: Any,
+        whole: FloatArray | None = None,
+        condition: float = 0.0,
+    ) -> None:
+        self._condition = condition
+        self.dictionary, self.queries, self.codes, self._whole = dictionary, queries, codes, whole
+        self._dtype = dictionary.dtype if sp.issparse(codes) else np.result_type(codes, dictionary.atoms)
 
     def residuals(self) -> FloatArray:
         """``||y - X_k c_k||``."""
@@ -90,7 +105,8 @@ class CodedParts:
 
     def disagreements(self) -> FloatArray:
         """``||Xc - X_k c_k||``."""
-        return self._distances(self.dictionary.combinations(self.codes))
+        whole = self.dictionary.combinations(self.codes) if self._whole is None else self._whole
+        return self._distances(whole.astype(self._dtype, copy=False))
 
     def lengths(self) -> FloatArray:
         """``||X_k c_k||``."""
@@ -99,7 +115,7 @@ class CodedParts:
     def energies(self) -> FloatArray:
         """``||c_k||^2``."""
         codes, dictionary = self.codes, self.dictionary
-        energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=dictionary.dtype)
+        energies = np.zeros((codes.shape[0], dictionary.n_classes), dtype=self._dtype)
         if sp.issparse(codes):
             rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
             np.add.at(energies, (rows, dictionary.atom_class[codes.indices]), codes.data**2)
@@ -107,6 +123,13 @@ class CodedParts:
         for k, block in enumerate(dictionary.blocks):
             energies[:, k] = np.einsum("ij,ij->i", codes[:, block], codes[:, block])
         return energies
+
+    def rounding(self) -> FloatArray:
+        """``eps (1 + max_k sqrt(n_k) ||c_k||)`` from summing n_k terms, and what the factor adds."""
+        energies = self.energies()
+        sums = np.sqrt((energies * self.dictionary.sizes).max(axis=1, keepdims=True))
+        factor = np.finfo(np.float64).eps * self._condition * np.sqrt(energies.max(axis=1, keepdims=True))
+        return np.finfo(self._dtype).eps * (1 + sums) + factor
 
     def _distances(self, targets: FloatArray) -> FloatArray:
         """``||t - X_k c_k||`` for every target t and class k.
@@ -119,7 +142,7 @@ class CodedParts:
             from residuum.rules.sparse import sparse_distances
 
             return sparse_distances(dictionary, targets, codes)
-        squares = np.empty((len(targets), dictionary.n_classes), dtype=dictionary.dtype)
+        squares = np.empty((len(targets), dictionary.n_classes), dtype=self._dtype)
         step = max(1, 2**17 // dictionary.n_features)  # a block of differences stays in the cache
         for first in range(0, len(targets), step):
             some = slice(first, first + step)
@@ -130,13 +153,88 @@ class CodedParts:
         return np.sqrt(squares, out=squares)
 
 
-def settle_ties(scores: FloatArray) -> FloatArray:
+class MomentParts:
+    """`ClassParts` from vectors between features, in float64, one array (n_queries, n_features) per class.
+
+    What a rule does not ask for is not computed: all arguments but the queries are functions.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (n_queries, n_features)
+        The queries y.
+    vectors, contributions : callable
+        Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
+    whole : callable
+        Gives ``Xc``.
+    rounding : callable
+        Gives how far rounding may have moved the distances, shape (n_queries, 1).
+    residuals : callable, optional
+        Gives ``||y - X_k c_k||``, where there is a way without contributions.
+    """
+
+    def __init__(
+        self,
+        queries: FloatArray,
+        vectors: Callable[[], list[Any]],
+        contributions: Callable[[], list[Any]],
+        whole: Callable[[], FloatArray],
+        rounding: Callable[[], FloatArray],
+        residuals: Callable[[], FloatArray] | None = None,
+    ) -> None:
+        self.queries = queries
+        self.vectors, self.contributions, self._whole = vectors, contributions, whole
+        self.rounding, self._residuals = rounding, residuals
+        self.coded_over: Dictionary | None = None  # set where energies need the digits of codes
+
+    def residuals(self) -> FloatArray:
+        """``||y - X_k c_k||``."""
+        return self._residuals() if self._residuals is not None else self._distances(self.queries)
+
+    def disagreements(self) -> FloatArray:
+        """``||Xc - X_k c_k||``."""
+        return self._distances(self._whole())
+
+    def lengths(self) -> FloatArray:
+        """``||X_k c_k||``."""
+        return norms(self.contributions())
+
+    def energies(self) -> FloatArray:
+        """``||c_k||^2 = v_k'X_k c_k``."""
+        if self.coded_over is not None:
+            atoms = (self.coded_over.atoms[block].astype(np.float64) for block in self.coded_over.blocks)
+            return norms(v @ some.T for v, some in zip(self.vectors(), atoms, strict=True)) ** 2
+        pairs = zip(self.vectors(), self.contributions(), strict=True)
+        return np.maximum(np.stack([np.einsum("qd,qd->q", v, part) for v, part in pairs], axis=1), 0)
+
+    def _distances(self, targets: FloatArray) -> FloatArray:
+        contributions = self.contributions()
+        squares = np.empty((len(targets), len(contributions)))
+        difference = np.empty_like(targets)
+        for k, part in enumerate(contributions):
+            np.subtract(targets, part, out=difference)
+            np.einsum("qd,qd->q", difference, difference, out=squares[:, k])
+        return np.sqrt(squares, out=squares)
+
+
+def norms(parts: Iterable[FloatArray]) -> FloatArray:
+    """2-norms of the rows of one array for every class, shape (n_queries, n_classes)."""
+    return np.sqrt(np.stack([np.einsum("qd,qd->q", part, part) for part in parts], axis=1))
+
+
+def settle_ties(scores: FloatArray, rounding: FloatArray) -> FloatArray:
     """Set the scores of a row that equal its minimum up to rounding to that minimum.
 
     Classes that share a training sample leave the same residual but for rounding, which depends on the
     batch. Settled, they tie exactly, and the first class in sorted order wins whatever the batch.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_queries, n_classes)
+        Scores by a rule.
+    rounding : ndarray of shape (n_queries, 1)
+        How far rounding may have moved the distances behind them (`ClassParts.rounding`). Codes that a factor
+        gives for equal samples differ by more, in proportion to the scores.
     """
     lowest = scores.min(axis=1, keepdims=True)
-    slack = 1e-10 if scores.dtype == np.float64 else 1e-5
-    tied = scores <= lowest + slack * np.maximum(1, lowest)
-    return np.where(tied, lowest, scores)
+    share = 1e-10 if scores.dtype == np.float64 else 1e-5
+    return np.where(scores <= lowest * (1 + share) + 4 * rounding, lowest, scores)

@@ -20,10 +20,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from residuum.estimators.answers import Answering, Answers, decision_values
 from residuum.estimators.base import N_JOBS, RepresentationClassifier
 from residuum.estimators.explanation import Explanation
+from residuum.estimators.labels import plain_labels
+from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, dense
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
-from residuum.system.threads import single_threaded_blas, thread_count
+from residuum.system.threads import all_or_nothing, single_threaded_blas, thread_count
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -117,6 +119,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         for setting, index_of in by_setting(candidates):
             yield from fold.scores(self._codes(fold, setting), index_of)
 
+    @all_or_nothing
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -141,6 +144,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         -------
         self
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
         samples, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         splits = self._splits(samples, y, groups)
@@ -236,6 +240,8 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         labels : ndarray of shape (n_candidates, n_queries)
             Labels of the queries under each candidate.
         """
+        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
+        X_test = check_numbers(X_test, "X_test", type(self).__name__)
         X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
         X_test = check_array(X_test, dtype=[np.float64, np.float32])
         candidates = self._candidates(len(X))

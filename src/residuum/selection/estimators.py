@@ -297,10 +297,11 @@ class CROCCV(GridSelector):
         for l2, members in groupby(enumerate(candidates), key=lambda member: member[1]["l2"]):
             codes = coded(CRC(l2=l2), fold).values
             parts = CodedParts(fold.dictionary, fold.queries, codes)
-            together, energies = parts.residuals() ** 2, parts.energies()
+            together, energies, rounding = parts.residuals() ** 2, parts.energies(), parts.rounding()
             for index, candidate in members:
                 weight = candidate["weight"]
-                yield index, settle_ties(quotient((1 - weight) * alone + weight * together, energies))
+                scores = quotient((1 - weight) * alone + weight * together, energies)
+                yield index, settle_ties(scores, rounding)
 
 
 class ProCRCCV(GridSelector):

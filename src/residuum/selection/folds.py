@@ -187,12 +187,12 @@ class Fold:
             scores = np.sqrt(squares)
             if len(rows):
                 again = CodedParts(self.dictionary, self.queries[rows], codes.exact(rows))
-                scores[rows] = self._exact(RULES[rule](again))
+                scores[rows] = self._exact(RULES[rule](again), again.rounding())
             yield index, scores
 
-    def _exact(self, scores: FloatArray) -> FloatArray:
+    def _exact(self, scores: FloatArray, rounding: FloatArray) -> FloatArray:
         """Exact scores of rows in doubt; in float32 as distances from the smallest, to avoid ties."""
-        scores = settle_ties(scores)
+        scores = settle_ties(scores, rounding)
         if self.dtype == np.float64:
             return scores
         with np.errstate(invalid="ignore"):  # inf - inf: no class in play
@@ -206,7 +206,7 @@ def rule_scores(
     """Class scores by every rule as the classifiers apply it; cheap where codes are sparse."""
     parts = CodedParts(dictionary, queries, codes)
     for rule, index in index_of.items():
-        yield index, settle_ties(RULES[rule](parts))
+        yield index, settle_ties(RULES[rule](parts), parts.rounding())
 
 
 def _divided(

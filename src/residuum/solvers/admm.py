@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
@@ -72,13 +71,20 @@ class ADMM:
         while True:
             z = self.problem.prox(s, self.rho)
             yield c, z
-            c, s = self._advance(first, z, s)
+            s, points = self._advance(first, z, s)
+            c = s + points - z
 
     def _advance(self, first: FloatArray, z: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        dual = z - s  # delta / rho
-        c = self._inverse.apply(z + dual, weight=self.rho / 2)
-        c += first
-        return c, np.subtract(c, dual, out=dual)
+        """The next s, and the points ``p = 2z - s = z + delta/rho`` it comes from, in the array of the old s.
+
+        ``c = first + rho/2 (Q + rho/2 I)^{-1} p`` and ``s = c - delta/rho = c - p + z``.
+        """
+        points = np.subtract(z, s, out=None if s is first else s)
+        points += z
+        s = self._inverse.shift(points, weight=self.rho / 2)
+        s += first
+        s += z
+        return s, points
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query."""
@@ -91,7 +97,11 @@ class ADMM:
         )
 
     def _fixed(self, queries: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-        _, z = next(islice(self.steps(queries), self.max_iter - 1, None))
+        first = s = self._inverse.encode(queries)
+        z = self.problem.prox(s, self.rho)
+        for _ in range(self.max_iter - 1):
+            s, _ = self._advance(first, z, s)
+            z = self.problem.prox(s, self.rho)
         count = len(queries)
         # A fixed budget has no target to miss, so nothing is called unconverged.
         return z, np.full(count, self.max_iter, dtype=np.int64), np.ones(count, dtype=bool)
@@ -117,7 +127,8 @@ class ADMM:
                 if not len(active):
                     break
             c_old, z_old = c, z
-            c, s = self._advance(first, z, s)
+            s, points = self._advance(first, z, s)
+            c = s + points - z
         return codes, n_iter, converged
 
 

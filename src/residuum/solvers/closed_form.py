@@ -19,7 +19,6 @@ instead of the 2 N D that codes and their class parts take. `MomentParts` does t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
@@ -28,14 +27,28 @@ import numpy as np
 
 from residuum.dictionary import Change, Dictionary, FloatArray
 from residuum.problem import CodingProblem, Solution
-from residuum.rules import ClassParts, CodedParts
-from residuum.solvers.factors import AtomFactor, FeatureFactor, factored, inverted, quadratic_factor, solved
+from residuum.rules import ClassParts, CodedParts, MomentParts, norms
+from residuum.solvers.factors import (
+    AtomFactor,
+    FeatureFactor,
+    Inverse,
+    factored,
+    inverted,
+    inverted_triangle,
+    quadratic_factor,
+    solved,
+    times_triangle,
+)
 from residuum.system.threads import single_threaded_blas
 
 # Outside the span of the atoms v_k can be as large as 1/l2, and rounding grows with it. Below this l2 moments
 # are not used. The error of the energies v_k'S_k v_k is at most about eps ||S_k|| ||v_k||^2: where that bound
 # exceeds the second number, energies are computed from codes.
 LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
+# The matrix from a query to its code has a norm of up to 1/(2 sqrt(l2)), by which it magnifies rounding.
+# Below this l2 codes over float32 atoms are computed in float64.
+LEAST_SINGLE_L2 = 1e-4
+EPS = float(np.finfo(np.float64).eps)
 
 
 class ClosedForm:
@@ -66,13 +79,19 @@ class ClosedForm:
     def entries_per_query(self) -> int:
         """Numbers that are held for each query while it is answered."""
         dictionary = self.dictionary
-        # Blocks of some 200 queries are fastest: fewer make slow products, more leave the cache.
-        by_moments = max(5000, dictionary.n_classes * dictionary.n_features)
+        # Blocks of some 400 queries are fastest: fewer make slow products, more leave the cache.
+        by_moments = max(2500, dictionary.n_classes * dictionary.n_features // 2)
         return by_moments if self.uses_moments else dictionary.n_atoms
 
     @cached_property
+    def _coding(self) -> Dictionary:
+        """The dictionary over which codes are computed: in float64 where float32 would lose their digits."""
+        enough = self.uses_moments or self.problem.l2 >= LEAST_SINGLE_L2
+        return self.dictionary if enough else self.dictionary.in_float64
+
+    @cached_property
     def _form(self) -> AtomFactor | FeatureFactor | EncoderForm | MomentForm:
-        problem, dictionary = self.problem, self.dictionary
+        problem, dictionary = self.problem, self._coding
         by_atoms = problem.shared and dictionary.n_atoms <= dictionary.n_features
         if not problem.classwise or by_atoms:
             return quadratic_factor(dictionary, problem, problem.l2)
@@ -90,7 +109,7 @@ class ClosedForm:
         """Reuse what `old` had prepared for the classes that `change` leaves as they are."""
         form = vars(old).get("_form")
         same = (old.problem, old.uses_moments) == (self.problem, self.uses_moments)
-        if same and isinstance(form, EncoderForm | MomentForm):
+        if same and isinstance(form, EncoderForm | MomentForm) and self._coding is self.dictionary:
             self._form = form.after(change)
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
@@ -103,22 +122,24 @@ class ClosedForm:
         solution = self.problem.certified(
             self.dictionary, queries, codes, n_iter=once, converged=always, certify=certify
         )
-        return replace(solution, converged=~(solution.gap > np.finfo(self.dictionary.dtype).eps ** 0.5))
+        return replace(solution, converged=~(solution.gap > np.finfo(codes.dtype).eps ** 0.5))
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and whether each query was solved (always)."""
         all_solved = np.ones(len(queries), dtype=bool)
-        if not self.uses_moments:
-            return CodedParts(self.dictionary, queries, self._form.encode(queries)), all_solved
-        parts = self._moment_parts(queries.astype(np.float64, copy=False))
+        if isinstance(self._form, ClasswiseForm):
+            parts = self._form.parts(queries)
+        elif self.uses_moments:
+            parts = self._moment_parts(queries.astype(np.float64, copy=False))
+        else:
+            condition = self.dictionary.n_atoms / self.problem.l2
+            parts = CodedParts(self._coding, queries, self._form.encode(queries), condition=condition)
         error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
-        if error > LARGEST_ERROR:
-            parts.coded = lambda: CodedParts(self.dictionary, queries, self._form.encode(queries))
+        if isinstance(parts, MomentParts) and error > LARGEST_ERROR:
+            parts.coded_over = self.dictionary
         return parts, all_solved
 
     def _moment_parts(self, queries: FloatArray) -> MomentParts:
-        if isinstance(self._form, MomentForm):
-            return self._form.parts(queries)
         assert isinstance(self._form, FeatureFactor)
         vectors = self._form.features(queries)  # v, the same for all classes: (n_queries, n_features)
         moments = self.dictionary.moments.matrices
@@ -127,6 +148,7 @@ class ClosedForm:
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
+            lambda: EPS * (1 + self.dictionary.sizes.max() * norms([vectors])),
         )
 
 
@@ -135,6 +157,10 @@ class ClasswiseForm(ABC):
 
     def __init__(self, dictionary: Dictionary, problem: CodingProblem) -> None:
         self.dictionary, self.problem = dictionary, problem
+
+    @abstractmethod
+    def parts(self, queries: FloatArray) -> MomentParts | CodedParts:
+        """What each class contributes to every query."""
 
     @abstractmethod
     def _term(self, k: int) -> FloatArray:
@@ -149,137 +175,188 @@ class ClasswiseForm(ABC):
         return total
 
     @cached_property
-    def _factor(self) -> FloatArray | None:
-        """Cholesky factor of ``I + s P``."""
+    def _inverse(self) -> Inverse | None:
+        """``(I + s P)^{-1}``."""
         shared = self.problem.shared
-        return factored(self.total + self.total.T, 1.0, shared / 2) if shared else None
+        return Inverse(self.total + self.total.T, 1.0, shared / 2) if shared else None
 
     def unexplained(self, queries: FloatArray) -> FloatArray:
         """``u = y - s Xc`` for every query."""
-        return queries if self._factor is None else solved(self._factor, queries.T).T
+        return queries if self._inverse is None else self._inverse.apply(queries)
+
+
+class ClassSystem:
+    """``A_k = w S_k + l2 I`` of one class, and what follows from it, each when it is first asked for."""
+
+    def __init__(self, moment: FloatArray, problem: CodingProblem) -> None:
+        self._moment, self._weight, self._ridge = moment, problem.classwise, problem.l2
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """``H_k = A_k^{-1}``."""
+        return inverted(factored(self._moment, self._ridge, self._weight))
+
+    @cached_property
+    def term(self) -> FloatArray:
+        """``S_k H_k``."""
+        return self._moment @ self.inverse
+
+    @cached_property
+    def triangle(self) -> FloatArray:
+        """The upper triangle ``R^{-1}`` with ``||R^{-T} y|| = ||H_k y||``, from ``A_k = QR``.
+
+        ``H_k^2 = (A_k'A_k)^{-1} = R^{-1}R^{-T}``; a product with a triangle takes half the operations.
+        """
+        return inverted_triangle(self._moment, self._ridge, self._weight)
 
 
 class MomentForm(ClasswiseForm):
-    """Codes from moments: each class has ``H_k = (w S_k + l2 I)^{-1}`` and, but for NSC, ``S_k H_k``."""
+    """Codes from moments, ``c_k = X_k'H_k u``, and what each class contributes."""
 
     def __init__(
-        self, dictionary: Dictionary, problem: CodingProblem, known: dict[int, Any] | None = None
+        self, dictionary: Dictionary, problem: CodingProblem, known: dict[int, ClassSystem] | None = None
     ) -> None:
         super().__init__(dictionary, problem)
-        self._known = known or {}  # class -> its matrices, where they are at hand
+        moments = enumerate(dictionary.moments.matrices)
+        self.classes = [(known or {}).get(k) or ClassSystem(moment, problem) for k, moment in moments]
+        # Then y - X_k c_k = l2 v_k.
+        self._plain = not problem.shared and problem.classwise == 1
 
-    @cached_property
-    def _matrices(self) -> list[tuple[FloatArray, FloatArray | None]]:
-        # Threads of BLAS wait for each other longer than these small matrices take.
-        with single_threaded_blas():
-            moments = self.dictionary.moments.matrices
-            return [self._known.get(k) or self._made(moment) for k, moment in enumerate(moments)]
-
-    def _made(self, moment: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        inverse = inverted(factored(moment, self.problem.l2, self.problem.classwise))
-        plain = not self.problem.shared and self.problem.classwise == 1  # NSC needs no S_k H_k
-        return inverse, None if plain else moment @ inverse
-
-    @property
-    def inverses(self) -> list[FloatArray]:
-        """H_k of every class."""
-        return [inverse for inverse, _ in self._matrices]
-
-    def _term(self, k: int) -> Any:
-        return self._matrices[k][1]
+    def _term(self, k: int) -> FloatArray:
+        return self.classes[k].term
 
     def prepare(self, *, codes: bool = True) -> None:
         """Factor now rather than at the first query."""
-        _ = self._matrices, self._factor
+        # Threads of BLAS wait for each other longer than these small matrices take.
+        with single_threaded_blas():
+            _ = [one.triangle if self._plain else one.term for one in self.classes]
+        _ = self._inverse
 
     def after(self, change: Change) -> MomentForm:
         """The form after a change; classes that stayed the same keep their matrices."""
         same = np.flatnonzero(change.same_class).tolist()
-        return MomentForm(
-            change.after, self.problem, {k: self._matrices[change.class_origin[k]] for k in same}
-        )
+        return MomentForm(change.after, self.problem, {k: self.classes[change.class_origin[k]] for k in same})
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """Codes of every query, shape (n_queries, n_atoms)."""
         dictionary = self.dictionary
         rest = self.unexplained(queries)
         codes = np.empty((len(queries), dictionary.n_atoms), dtype=dictionary.dtype)
-        for block, inverse in zip(dictionary.blocks, self.inverses, strict=True):
-            codes[:, block] = (rest @ inverse) @ dictionary.atoms[block].astype(np.float64, copy=False).T
+        for block, one in zip(dictionary.blocks, self.classes, strict=True):
+            codes[:, block] = (rest @ one.inverse) @ dictionary.atoms[block].astype(np.float64, copy=False).T
         return codes
 
     def parts(self, queries: FloatArray) -> MomentParts:
-        """What each class contributes to every query (float64)."""
+        """What each class contributes to every query."""
+        queries = queries.astype(np.float64, copy=False)
         problem, rest = self.problem, self.unexplained(queries)
-        vectors = cache(lambda: [rest @ inverse for inverse in self.inverses])
-        ridge = None if problem.shared or problem.classwise != 1 else problem.l2
+        vectors = cache(lambda: [rest @ one.inverse for one in self.classes])
 
         @cache
         def contributions() -> list[Any]:
-            if ridge is None:
-                return [rest @ self._term(k) for k in range(self.dictionary.n_classes)]
-            return [queries - ridge * v for v in vectors()]
+            if self._plain:
+                return [queries - problem.l2 * v for v in vectors()]
+            return [rest @ one.term for one in self.classes]
 
         def whole() -> FloatArray:
             return (queries - rest) / problem.shared if problem.shared else np.sum(contributions(), axis=0)
 
-        return MomentParts(queries, vectors, contributions, whole, ridge)
+        @cache
+        def residuals() -> FloatArray:
+            return problem.l2 * norms(times_triangle(one.triangle, queries) for one in self.classes)
+
+        def rounding() -> FloatArray:
+            # Of S_k v_k, where ||v_k|| is at most ||u||/l2; nothing is subtracted from l2 v_k.
+            sizes = residuals().min(axis=1, keepdims=True) if self._plain else norms([rest])
+            return EPS * (not self._plain) + EPS * self.dictionary.sizes.max() / problem.l2 * sizes
+
+        known = residuals if self._plain else None
+        return MomentParts(queries, vectors, contributions, whole, rounding, known)
 
 
 class EncoderForm(ClasswiseForm):
     """Codes from atoms: ``c_k = E_k u`` with ``E_k = (w G_k + l2 I)^{-1} X_k'``.
 
-    Parameters
-    ----------
-    dictionary, problem
-        What is coded, and how.
-    encoders : ndarray of shape (n_atoms, n_features), optional
-        All E_k below each other; without it they are computed.
+    The E_k of consecutive classes lie below each other in one array: with fewer rows products are slow, with
+    more a change of one class has to copy more.
     """
 
+    GROUP_ROWS = 1024  # about so many rows in each array
+
     def __init__(
-        self, dictionary: Dictionary, problem: CodingProblem, encoders: FloatArray | None = None
+        self, dictionary: Dictionary, problem: CodingProblem, old: tuple[EncoderForm, Change] | None = None
     ) -> None:
         super().__init__(dictionary, problem)
-        self.encoders = np.empty_like(dictionary.atoms) if encoders is None else encoders
-        if encoders is None:
-            self._encode_classes(range(dictionary.n_classes))
-
-    def _encode_classes(self, classes: Iterable[int]) -> None:
+        firsts = np.flatnonzero(np.diff(dictionary.starts[:-1] // self.GROUP_ROWS, prepend=-1)).tolist()
+        groups = zip(firsts, [*firsts[1:], dictionary.n_classes], strict=True)
         # Threads of BLAS wait for each other longer than these small matrices take.
         with single_threaded_blas():
-            for k in classes:
-                block = self.dictionary.blocks[k]
-                atoms = self.dictionary.atoms[block].astype(np.float64, copy=False)
-                self.encoders[block] = ridge_encoder(atoms, self.problem.classwise, self.problem.l2)
+            # (first class, class after the last) -> their E_k
+            self._encoders = {group: self._encoded(*group, old) for group in groups}
+
+    def _encoded(self, first: int, stop: int, old: tuple[EncoderForm, Change] | None) -> FloatArray:
+        if old is None:
+            return np.concatenate([self._made(k) for k in range(first, stop)])
+        form, change = old
+        origin, same = change.class_origin.tolist(), change.same_class
+        before = (origin[first], origin[stop - 1] + 1)
+        if same[first:stop].all() and before in form._encoders and before[1] - before[0] == stop - first:
+            return form._encoders[before]
+        return np.concatenate(
+            [form._encoder(origin[k]) if same[k] else self._made(k) for k in range(first, stop)]
+        )
+
+    def _made(self, k: int) -> FloatArray:
+        encoder = ridge_encoder(self._atoms(k), self.problem.classwise, self.problem.l2)
+        return encoder.astype(self.dictionary.dtype, copy=False)
+
+    def _atoms(self, k: int) -> FloatArray:
+        first, stop = self.dictionary.starts[k : k + 2]
+        return self.dictionary.atoms[first:stop].astype(np.float64, copy=False)
+
+    def _encoder(self, k: int) -> FloatArray:
+        first, stop = next((first, stop) for first, stop in self._encoders if first <= k < stop)
+        rows = self.dictionary.starts - self.dictionary.starts[first]
+        return self._encoders[first, stop][rows[k] : rows[k + 1]]
 
     def _term(self, k: int) -> FloatArray:
-        block = self.dictionary.blocks[k]
-        return self.dictionary.atoms[block].astype(np.float64, copy=False).T @ self.encoders[block]
+        return self._atoms(k).T @ self._encoder(k)
 
     def prepare(self, *, codes: bool = True) -> None:
         """Factor now rather than at the first query."""
-        _ = self._factor
+        _ = self._inverse
 
     def after(self, change: Change) -> EncoderForm:
         """The form after a change; classes that stayed the same keep their matrices."""
-        same = change.same_class
-        changed = np.flatnonzero(~same).tolist()
-        placeholder = np.zeros_like(change.after.atoms[change.added])
-        form = EncoderForm(change.after, self.problem, change.carry(self.encoders, placeholder))
-        form._encode_classes(changed)
+        form = EncoderForm(change.after, self.problem, (self, change))
         if self.problem.shared:
+            same = change.same_class
             total = self.total.copy()
             for k in set(range(self.dictionary.n_classes)) - set(change.class_origin[same].tolist()):
                 total -= self._term(k)
-            for k in changed:
+            for k in np.flatnonzero(~same).tolist():
                 total += form._term(k)
             form.total = total
         return form
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """Codes of every query, shape (n_queries, n_atoms)."""
-        return self.unexplained(queries).astype(self.dictionary.dtype, copy=False) @ self.encoders.T
+        return self._codes(self.unexplained(queries))
+
+    def _codes(self, rest: FloatArray) -> FloatArray:
+        dictionary = self.dictionary
+        rest = rest.astype(dictionary.dtype, copy=False)
+        codes = np.empty((len(rest), dictionary.n_atoms), dtype=dictionary.dtype)
+        for (first, stop), encoders in self._encoders.items():
+            rows = slice(dictionary.starts[first], dictionary.starts[stop])
+            np.matmul(rest, encoders.T, out=codes[:, rows])
+        return codes
+
+    def parts(self, queries: FloatArray) -> CodedParts:
+        """What each class contributes to every query."""
+        rest = self.unexplained(queries)
+        whole = (queries - rest) / self.problem.shared if self.problem.shared else None
+        return CodedParts(self.dictionary, queries, self._codes(rest), whole)
 
 
 def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
@@ -289,67 +366,3 @@ def ridge_encoder(atoms: FloatArray, weight: float, ridge: float) -> FloatArray:
     if len(atoms) <= atoms.shape[1]:
         return solved(factored(atoms @ atoms.T, ridge, weight), atoms)
     return solved(factored(atoms.T @ atoms, ridge, weight), atoms.T).T
-
-
-class MomentParts:
-    """`ClassParts` from vectors between features, in float64, one array (n_queries, n_features) per class.
-
-    What a rule does not ask for is not computed: all arguments but the queries and `ridge` are functions.
-
-    Parameters
-    ----------
-    queries : ndarray of shape (n_queries, n_features)
-        The queries y.
-    vectors, contributions : callable
-        Give the list of v_k with ``c_k = X_k' v_k``, and the list of ``X_k c_k``.
-    whole : callable
-        Gives ``Xc``.
-    ridge : float, optional
-        The number with ``y - X_k c_k = ridge * v_k``, where there is one.
-    """
-
-    def __init__(
-        self,
-        queries: FloatArray,
-        vectors: Callable[[], list[Any]],
-        contributions: Callable[[], list[Any]],
-        whole: Callable[[], FloatArray],
-        ridge: float | None = None,
-    ) -> None:
-        self.queries = queries
-        self.vectors, self.contributions, self._whole, self._ridge = vectors, contributions, whole, ridge
-        self.coded: Callable[[], CodedParts] | None = None  # set where energies need the digits of codes
-
-    def residuals(self) -> FloatArray:
-        """``||y - X_k c_k||``."""
-        if self._ridge is not None:
-            return self._ridge * np.sqrt(_products(self.vectors(), self.vectors()))
-        return self._distances(self.queries)
-
-    def disagreements(self) -> FloatArray:
-        """``||Xc - X_k c_k||``."""
-        return self._distances(self._whole())
-
-    def lengths(self) -> FloatArray:
-        """``||X_k c_k||``."""
-        return np.sqrt(_products(self.contributions(), self.contributions()))
-
-    def energies(self) -> FloatArray:
-        """``||c_k||^2 = v_k'X_k c_k``."""
-        if self.coded is not None:
-            return self.coded().energies()
-        return np.maximum(_products(self.vectors(), self.contributions()), 0)
-
-    def _distances(self, targets: FloatArray) -> FloatArray:
-        contributions = self.contributions()
-        squares = np.empty((len(targets), len(contributions)))
-        difference = np.empty_like(targets)
-        for k, part in enumerate(contributions):
-            np.subtract(targets, part, out=difference)
-            np.einsum("qd,qd->q", difference, difference, out=squares[:, k])
-        return np.sqrt(squares, out=squares)
-
-
-def _products(left: list[FloatArray], right: list[FloatArray]) -> FloatArray:
-    """Inner products of the rows of two arrays for every class, shape (n_queries, n_classes)."""
-    return np.stack([np.einsum("qd,qd->q", a, b) for a, b in zip(left, right, strict=True)], axis=1)

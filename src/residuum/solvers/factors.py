@@ -15,8 +15,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import cho_factor, cho_solve, qr
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dpotri, dtrtri
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem
@@ -48,9 +49,12 @@ class AtomFactor:
         """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
         return queries @ self._encoder.T
 
-    def apply(self, points: FloatArray, weight: float) -> FloatArray:
-        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
-        return weight * (points @ self._inverse)
+    def shift(self, points: FloatArray, weight: float) -> FloatArray:
+        """``weight * Q^{-1} v - v`` for every row v of points, shape (n_queries, n_atoms)."""
+        result = points @ self._inverse
+        result *= weight
+        result -= points
+        return result
 
 
 class FeatureFactor:
@@ -65,12 +69,8 @@ class FeatureFactor:
         self._diagonal = None if dictionary.spectrum is None else problem.shared * dictionary.spectrum + ridge
 
     @cached_property
-    def _factor(self) -> FloatArray:
-        return factored(self._dictionary.normal, self._ridge, self._shared)
-
-    @cached_property
-    def _inverse(self) -> FloatArray:
-        return inverted(self._factor)
+    def _inverse(self) -> Inverse:
+        return Inverse(self._dictionary.normal, self._ridge, self._shared)
 
     @cached_property
     def _encoder(self) -> FloatArray:
@@ -94,19 +94,11 @@ class FeatureFactor:
         if codes and self._narrow:
             _ = self._encoder
         elif self._diagonal is None:
-            _ = self._factor
+            _ = self._inverse
 
     def features(self, queries: FloatArray) -> FloatArray:
         """``A^{-1} y`` for every query in float64, shape (n_queries, n_features)."""
-        if self._diagonal is not None:
-            return queries / self._diagonal
-        return solved(self._factor, queries.T).T
-
-    def _solved(self, rows: FloatArray) -> FloatArray:
-        """``A^{-1} r`` for every row r, by the inverse matrix where there are rows enough to pay for it."""
-        if self._diagonal is not None or len(rows) < len(self._factor) // 4:
-            return self.features(rows)
-        return rows @ self._inverse
+        return queries / self._diagonal if self._diagonal is not None else self._inverse.apply(queries)
 
     def encode(self, queries: FloatArray) -> FloatArray:
         """``Q^{-1} X'y = X'A^{-1}y`` for every query, shape (n_queries, n_atoms)."""
@@ -114,17 +106,14 @@ class FeatureFactor:
             return queries @ self._encoder.T
         return self.features(queries) @ self._dictionary.atoms.T
 
-    def apply(self, points: FloatArray, weight: float) -> FloatArray:
-        """``weight * Q^{-1} v`` for every row v of points, shape (n_queries, n_atoms)."""
+    def shift(self, points: FloatArray, weight: float) -> FloatArray:
+        """``weight * Q^{-1} v - v`` for every row v of points, shape (n_queries, n_atoms)."""
         scale = weight / self._ridge
         reach: FloatArray = points @ self._dictionary.atoms  # (n_queries, n_features)
         reach *= -self._shared * scale
-        if self._narrow:
-            result = reach @ self._encoder.T
-        else:
-            reach = self._solved(reach)
-            result = reach @ self._dictionary.atoms.T
-        result += points if scale == 1 else scale * points
+        result = self.encode(reach)
+        if scale != 1:
+            result += (scale - 1) * points
         return result
 
 
@@ -137,12 +126,33 @@ def quadratic_factor(
     return kind(dictionary, problem, ridge)
 
 
+class Inverse:
+    """``A^{-1}`` for ``A = weight*matrix + ridge*I`` (symmetric, float64)."""
+
+    def __init__(self, matrix: FloatArray, ridge: float, weight: float = 1.0) -> None:
+        self._factor = factored(matrix, ridge, weight)
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        return inverted(self._factor)
+
+    def apply(self, rows: FloatArray) -> FloatArray:
+        """``A^{-1} r`` for every row r, by the matrix itself where there are rows enough to pay for it."""
+        if len(rows) < len(self._factor) // 4:
+            return solved(self._factor, rows.T).T
+        return rows @ self._matrix
+
+
+def shifted(matrix: FloatArray, ridge: float, weight: float) -> FloatArray:
+    """``weight*matrix + ridge*I`` (symmetric), in the order of LAPACK and for it to overwrite."""
+    matrix = weight * matrix
+    matrix.reshape(-1)[:: len(matrix) + 1] += ridge  # the diagonal
+    return matrix.T
+
+
 def factored(matrix: FloatArray, ridge: float, weight: float = 1.0) -> FloatArray:
     """Cholesky factor of ``weight*matrix + ridge*I`` (symmetric, float64), for `solved` and `inverted`."""
-    matrix = weight * matrix
-    matrix[np.diag_indices_from(matrix)] += ridge
-    # LAPACK factors the transpose, which is in its own order, without another copy; the matrix is symmetric.
-    return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+    return cho_factor(shifted(matrix, ridge, weight), lower=True, overwrite_a=True, check_finite=False)[0]
 
 
 def solved(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -155,3 +165,14 @@ def inverted(factor: FloatArray) -> FloatArray:
     inverse, _ = dpotri(factor, lower=1)
     below = np.tril(inverse, -1)
     return np.tril(inverse) + below.T
+
+
+def inverted_triangle(matrix: FloatArray, ridge: float, weight: float = 1.0) -> FloatArray:
+    """``R^{-1}`` for ``weight*matrix + ridge*I = QR``, for `times_triangle`."""
+    triangle = qr(shifted(matrix, ridge, weight), mode="r", overwrite_a=True, check_finite=False)[0]
+    return dtrtri(triangle)[0]
+
+
+def times_triangle(triangle: FloatArray, rows: FloatArray) -> FloatArray:
+    """``rows @ triangle`` for an upper triangle."""
+    return dtrmm(1.0, triangle, rows.T, trans_a=1).T

@@ -1,4 +1,4 @@
-"""Threads: how many, one BLAS thread in each of them, and work shared out to them."""
+"""Threads: how many, one BLAS thread in each, work shared out to them, and estimators that they share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, TypeVar
 
 import joblib
@@ -18,6 +19,7 @@ from residuum.errors import UsageError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _lock = threading.Lock()
 _holders = 0
@@ -147,3 +149,40 @@ def in_order(
                 yield waiting.popleft().result()
         finally:  # after an error or an interrupt, what is waiting must not be computed first
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def snapshot(estimator: Any) -> Any:
+    """A shallow copy; copying the attributes is one step that no other thread can interrupt."""
+    copied = object.__new__(type(estimator))
+    copied.__dict__ = vars(estimator).copy()
+    return copied
+
+
+def all_or_nothing(method: Method) -> Method:
+    """Let a method that changes its estimator work on a copy, whose attributes then replace all at once.
+
+    If it fails, the estimator is as it was. Other threads may query the estimator meanwhile, but only one may
+    change it at a time.
+    """
+
+    @wraps(method)
+    def changed(self: Any, *args: Any, **options: Any) -> Any:
+        draft = snapshot(self)
+        method(draft, *args, **options)
+        self.__dict__ = vars(draft)
+        return self
+
+    return changed  # type: ignore[return-value]
+
+
+def by_one_model(method: Method) -> Method:
+    """Let a query pass read its estimator once, at its beginning.
+
+    So it is answered by the model before or after any change that another thread makes, never by a mixture.
+    """
+
+    @wraps(method)
+    def answered(self: Any, *args: Any, **options: Any) -> Any:
+        return method(snapshot(self), *args, **options)
+
+    return answered  # type: ignore[return-value]

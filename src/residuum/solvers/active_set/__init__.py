@@ -24,12 +24,13 @@ Each query goes through rounds until no atom can lower its objective (`rounds`):
 4.  When no price is above what float32 can tell, refine the code in float64 and certify it: an atom is
     cleared by its float32 price only when that lies below the bound of its rounding error, and every other
     atom is priced again in float64. If one of them violates optimality, it joins the working set; else the
-    query is done, with its largest violation and its duality gap.
+    query is done, with its largest violation and a bound on its distance from the minimum (`certify`).
 
 A query begins coarse: its working sets are solved with the float32 Gram matrix. It goes on fine, in float64,
 when its refined code was not yet optimal, when it is stuck, or after many rounds; then a working set must
-lower the objective. A query that even so gets no further has a support too ill-conditioned for a Gram matrix:
-it is finished by Lawson and Hanson's method on an orthogonal factor (`careful`).
+lower the objective. A query that even so gets no further, or whose gap stays above the tolerance, has a
+support too ill-conditioned for a Gram matrix: it is finished by Lawson and Hanson's method on an orthogonal
+factor (`careful`) and certified with more effort (`proof`).
 
 Codes that are not unique: of atoms that are equal up to a positive factor (up to sign when signed) only one
 may carry weight when l2 = 0: with l1 = 0 the first, with l1 > 0 the one of largest norm. An atom in the span

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import Change, FloatArray
+from residuum.dictionary import Change, FloatArray, inner_direction
+
+from .exact import are_multiples
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram matrix that is built unasked
 BLOCK = 512  # rows that are converted to float64 at a time
 MODERATE = (1e-6, 1e6)  # norms of rows that are used as they are
 
 IntArray = npt.NDArray[np.int64]
+Exponents = npt.NDArray[np.int32]  # of two
 
 
 def _blocks(n: int) -> Iterator[slice]:
@@ -51,43 +54,47 @@ class PreparedAtoms(UnitAtoms):
     """Atoms with what solves share; build it with :func:`prepare_atoms` and use it for many solves."""
 
     rows32: FloatArray  # the rows in float32
-    norms: FloatArray  # (n_atoms,): of the atoms as given; 0 for a zero atom
+    exponents: Exponents  # (n_atoms,): atom j as given is 2**exponents[j] times row j
     gram32: FloatArray  # (n_atoms, n_atoms) of the unit atoms, or (0, 0)
+    trusted: bool  # whether the Gram matrix was computed here and not given
     twins: dict[bool, tuple[IntArray, IntArray]]  # signed -> (atom, group) of the atoms that have duplicates
+    lines: IntArray  # (n_atoms,): an atom of which this one is a multiple, not nearly but exactly, or itself
     inner: FloatArray  # (n_features,): a product of at least 1 with every unit atom, or empty
 
 
-def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows over their norms, in float64, and the norms, at any scale that floating point numbers have."""
+def binary_scaled(rows: FloatArray) -> tuple[FloatArray, FloatArray, Exponents]:
+    """Rows times powers of two, which is exact, their norms, and the exponents that scale them back."""
     largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
-    safe = np.where(largest > 0, largest, 1.0)
-    # Two factors, as 1/largest may overflow for subnormal rows.
-    root = np.sqrt(safe)
-    unit = rows / root[:, None]
-    unit /= root[:, None]
-    norms = np.sqrt(np.einsum("ij,ij->i", unit, unit))
-    norms[norms == 0] = 1.0
-    unit /= norms[:, None]
-    return np.ascontiguousarray(unit, dtype=np.float64), norms * largest
+    exponents = np.frexp(largest)[1]
+    scaled = np.ldexp(rows.astype(np.float64, copy=False), -exponents[:, None])
+    return np.ascontiguousarray(scaled), np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents
 
 
-def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, FloatArray]:
-    """Unit atoms and the norms of the atoms as given."""
+def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray, Exponents]:
+    """Rows of unit norm, in float64, and their norms as numbers and exponents of two."""
+    unit, norms, exponents = binary_scaled(rows)
+    unit /= np.where(norms > 0, norms, 1.0)[:, None]
+    return unit, norms, exponents
+
+
+def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, Exponents]:
+    """Unit atoms, and the exponents of two between their rows and the atoms as given."""
     kind = np.float32 if atoms.dtype == np.float32 else np.float64
     rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
     norms: FloatArray = np.empty(len(rows))
+    exponents = np.zeros(len(rows), np.int32)
     for part in _blocks(len(rows)):
         block = rows[part].astype(np.float64, copy=False)
         with np.errstate(over="ignore"):
             norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
-        if not norms[part].all():
-            norms[part] = unit_rows(block)[1]  # zero, or so small that its square vanishes
-    present = norms > 0
     low, high = MODERATE
-    if ((norms[present] < low) | (norms[present] > high)).any():
-        rows, norms = unit_rows(rows)
-        return UnitAtoms(rows, present.astype(np.float64)), norms
-    return UnitAtoms(rows, np.where(present, 1.0 / np.where(present, norms, 1.0), 0.0)), norms
+    if ((norms < low) | (norms > high)).any():
+        scaled, moderate, exponents = binary_scaled(rows)
+        if ((norms < low) | (norms > high))[moderate > 0].any():
+            rows, norms = scaled, moderate
+        else:
+            exponents = np.zeros(len(rows), np.int32)
+    return UnitAtoms(rows, np.divide(1.0, norms, out=np.zeros(len(rows)), where=norms > 0)), exponents
 
 
 def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
@@ -117,20 +124,32 @@ def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
     return shared, group[shared]
 
 
-def _inner_direction(atoms: UnitAtoms) -> FloatArray:
-    """Direction u with x_j'u >= 1 for every non-zero atom, to make dual points feasible; empty if none."""
-    rows, scale, kind = atoms.rows, atoms.scale, atoms.rows.dtype
-    present = scale > 0
-    if not present.any():
-        return np.empty(0)
-    u = (scale.astype(kind) @ rows).astype(np.float64) / len(rows)
-    for _ in range(30):
-        products = np.where(present, (rows @ u.astype(kind)) * scale, np.inf)
-        worst = int(products.argmin())
-        if products[worst] > 1e-3 * np.linalg.norm(u):
-            return u / float(atoms.products(u)[present].min())
-        u = u / max(float(np.linalg.norm(u)), 1e-300) + 0.5 * atoms.unit([worst])[0]
-    return np.empty(0)
+def _lines(atoms: UnitAtoms, twins: tuple[IntArray, IntArray]) -> IntArray:
+    """For every atom the first of its group of twins if it is exactly a multiple of that, else itself."""
+    lines = np.arange(atoms.n_atoms)
+    shared, group = twins
+    for part in _blocks(len(shared)):
+        some, first = shared[part], group[part]
+        lines[some] = np.where(are_multiples(atoms.rows[some], atoms.rows[first]), first, some)
+    return lines
+
+
+def _inner(atoms: UnitAtoms, twins: tuple[IntArray, IntArray], lines: IntArray) -> FloatArray:
+    """A direction inside the half space of all atoms; it is sought harder where there is need.
+
+    The price of an atom that is nearly a duplicate of one in the support cannot be told from zero, so that
+    certificates need the direction. If any exists, the point of the convex hull of the atoms that is nearest
+    to zero is one: a multiple of Xw for the minimiser of ||Xw||^2 + (1 - sum_j w_j)^2 over w >= 0.
+    """
+    inner = inner_direction(atoms.rows, atoms.scale)
+    shared, group = twins
+    if len(inner) or (lines[shared] == lines[group]).all():
+        return inner
+    from .engine import solve_active_set  # which imports this module
+
+    longer = np.column_stack([atoms.unit(slice(None)), atoms.scale > 0])
+    weights = solve_active_set(longer, np.eye(longer.shape[1])[-1:], n_jobs=1).codes.toarray()[0]
+    return inner_direction(atoms.rows, atoms.scale, start=weights @ longer[:, :-1])
 
 
 def _build_gram(atoms: UnitAtoms) -> FloatArray:
@@ -145,14 +164,34 @@ def _build_gram(atoms: UnitAtoms) -> FloatArray:
     return gram32
 
 
-def _scale_gram(gram: FloatArray, norms: FloatArray) -> FloatArray | None:
-    """The Gram matrix of the unit atoms from that of the atoms; None when it overflows."""
+def _scale_gram(gram: FloatArray, atoms: UnitAtoms, exponents: Exponents) -> FloatArray | None:
+    """The Gram matrix of the unit atoms from that of the atoms; None when it overflows.
+
+    It is compared with the atoms where that is cheap: its diagonal, and its products with three vectors.
+    """
     gram32 = np.empty(gram.shape, np.float32)
     with np.errstate(all="ignore"):
-        inverse = np.where(norms > 0, 1.0 / norms, 0.0)
-        for part in _blocks(len(norms)):
+        inverse = np.ldexp(atoms.scale, -exponents)
+        for part in _blocks(atoms.n_atoms):
             gram32[part] = gram[part] * inverse[part, None] * inverse
-    return gram32 if np.isfinite(gram32).all() else None
+        if not np.isfinite(gram32).all():
+            return None
+    probes = np.random.default_rng(0).choice([-1.0, 1.0], (atoms.n_atoms, 3))
+    combined = np.zeros((atoms.rows.shape[1], 3))
+    for part in _blocks(atoms.n_atoms):
+        combined += atoms.unit(part).T @ probes[part]
+    right = np.column_stack([atoms.products(vector) for vector in combined.T])
+    wrong = np.abs(gram32 @ probes.astype(np.float32) - right)
+    # What float32 may lose in the sums, here or in a Gram matrix of the caller.
+    allowed = 1e-6 * (np.sqrt(atoms.rows.shape[1]) + 10) * np.sqrt(atoms.n_atoms)
+    diagonal = np.abs(np.diagonal(gram32) - (atoms.scale > 0)).max(initial=0.0)
+    if (worst := max(float(wrong.max(initial=0.0)), float(diagonal))) > allowed:
+        raise ValueError(
+            "The 'gram' parameter must be A.T @ A, the inner products of the columns of A. Got a matrix "
+            f"that differs from it by up to {worst:.1e}, for columns of unit norm. Leave gram out to have it "
+            "computed."
+        )
+    return gram32
 
 
 def prepare_atoms(
@@ -170,18 +209,23 @@ def prepare_atoms(
     build_gram : bool
         Whether to build a Gram matrix that was not given, when it takes at most 1 GiB.
     """
-    unit, norms = _scaled(atoms)
-    gram32 = None if gram is None else _scale_gram(gram, norms)
-    if gram32 is None and (gram is not None or (build_gram and 4 * len(norms) ** 2 <= GRAM_BYTES)):
+    unit, exponents = _scaled(atoms)
+    gram32 = None if gram is None else _scale_gram(gram, unit, exponents)
+    trusted = gram32 is None
+    if gram32 is None and (gram is not None or (build_gram and 4 * unit.n_atoms**2 <= GRAM_BYTES)):
         gram32 = _build_gram(unit)
+    twins = {signed: _twins(unit, signed) for signed in (False, True)}
+    lines = _lines(unit, twins[True])
     return PreparedAtoms(
         rows=unit.rows,
         scale=unit.scale,
         rows32=unit.rows.astype(np.float32, copy=False),
-        norms=norms,
+        exponents=exponents,
         gram32=np.empty((0, 0), np.float32) if gram32 is None else gram32,
-        twins={signed: _twins(unit, signed) for signed in (False, True)},
-        inner=_inner_direction(unit),
+        trusted=trusted,
+        twins=twins,
+        lines=lines,
+        inner=_inner(unit, twins[False], lines),
     )
 
 

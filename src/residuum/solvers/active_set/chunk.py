@@ -13,9 +13,10 @@ from residuum.dictionary import FloatArray
 from . import rounds
 from .atoms import PreparedAtoms, prepare_atoms
 from .careful import Support, solve_carefully
+from .proof import LONG, Case, prove
 from .tables import (
     CERTIFY,
-    DONE,
+    EXHAUSTED,
     GROW,
     ONE_ROUND,
     RUNNING,
@@ -30,6 +31,8 @@ from .tables import (
     make_scratch,
 )
 
+MOST_RIDGE = 1e300  # an atom with more can lower the objective by 1e-300 at most, and is left out
+LARGEST_EXPONENT = 1024  # of a finite float64, as frexp counts
 BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
 
 _compiling = threading.Lock()
@@ -46,7 +49,7 @@ def compile_once() -> None:
         one = np.ones((1, 1))
         prepared = prepare_atoms(one)
         view, _ = kernel_atoms(prepared, 0.0, 0.0, False)
-        Chunk(prepared, view, one, np.zeros(1), Limits(False, 1e-10, 1e-14, 1, 1, 1, 10)).solve()
+        Chunk(prepared, view, one, np.zeros(1), Limits(False, 1e-10, 1e-10, 1e-14, 1, 1, 1, 10)).solve()
 
 
 def _read_only(array: Any) -> Any:
@@ -56,28 +59,40 @@ def _read_only(array: Any) -> Any:
     return view
 
 
-def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[Atoms, float]:
-    """The kernels' view of the atoms for one problem, and the l1 shift of a query of unit norm."""
-    norms, rows = prepared.norms, prepared.rows
-    positive = norms > 0
-    largest = float(norms.max(initial=0.0)) or 1.0
+def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) -> tuple[Atoms, int]:
+    """The kernels' view of the atoms for one problem, and the atom of largest norm, whose weight is 1."""
+    rows, scale, exponents = prepared.rows, prepared.scale, prepared.exponents
+    positive = scale > 0
+    # Norms as given, as logarithms: they may lie beyond the range of floating-point numbers.
+    logs = np.where(positive, exponents - np.log2(np.where(positive, scale, 1.0)), -np.inf)
+    largest = int(logs.argmax())
     barred = np.where(positive, 0.0, np.inf).astype(np.float32)
-    weight = ridge = np.zeros(len(norms))
-    with np.errstate(over="ignore", divide="ignore"):
+    hidden = barred.copy()
+    weight = ridge = np.zeros(len(scale))
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         if l1 > 0:
-            weight = np.where(positive, np.minimum(largest / norms, 1e38), 1.0)
+            ratio = np.ldexp(scale / scale[largest], exponents[largest] - exponents)
+            weight = np.where(positive, np.clip(ratio, 1.0, 1e38), 1.0)
         if l2 > 0:
-            ridge = np.where(positive, np.minimum((np.sqrt(l2) / norms) ** 2, 1e200), 1.0)
+            ridge = np.ldexp(l2 * scale * scale, -2 * exponents)
+            barred[ridge > MOST_RIDGE] = hidden[ridge > MOST_RIDGE] = np.inf
+            ridge = np.where(positive, np.clip(ridge, 1e-300, MOST_RIDGE), 1.0)
     if l2 == 0:
         shared, group = prepared.twins[signed]
-        preference = np.lexsort((shared, -norms[shared] if l1 > 0 else shared, group))
+        preference = np.lexsort((shared, -logs[shared] if l1 > 0 else shared, group))
+        ordered = shared[preference]
         later = np.diff(group[preference], prepend=-1) == 0
-        barred[shared[preference][later]] = np.inf
+        barred[ordered[later]] = np.inf
+        # Exact duplicates fulfil what the atom does that they duplicate; others have to be looked at.
+        first = np.maximum.accumulate(np.where(later, -1, np.arange(len(later))))
+        same = later & (prepared.lines[ordered] == prepared.lines[ordered[first]])
+        hidden[ordered[same]] = np.inf
     double, single = (rows if rows.dtype == kind else np.empty((0, rows.shape[1]), kind) for kind in "df")
     inner = np.empty(0) if signed else prepared.inner
-    x = Rows(*map(_read_only, (double, single, prepared.scale)))
-    arrays = (prepared.gram32, weight, weight.astype(np.float32), barred, ridge, inner)
-    return Atoms(x, *map(_read_only, arrays)), l1 / (2.0 * largest)
+    x = Rows(*map(_read_only, (double, single, scale)))
+    weights = (weight, weight.astype(np.float32))
+    arrays = (prepared.gram32, *weights, barred, hidden, prepared.lines, ridge, inner)
+    return Atoms(x, *map(_read_only, arrays)), largest
 
 
 class Chunk:
@@ -106,11 +121,6 @@ class Chunk:
         """All that the kernels need."""
         return self.atoms, self.queries, self.work, self.limits
 
-    @property
-    def converged(self) -> Any:
-        """Which queries have reached their optimum."""
-        return self.state["status"] == DONE
-
     def grow(self, least: int = 0) -> None:
         """Double the room for supports and working sets, or more to have room for ``least`` atoms."""
         more = min(self.prepared.n_atoms, max(2 * self.room, least)) - self.room
@@ -129,37 +139,49 @@ class Chunk:
             self.grow()
             rows, prices = rows[again], np.ascontiguousarray(prices[: len(again)][again])
 
-    def load(self, x0: sp.csr_array, scale: FloatArray) -> None:
-        """Take over a warm start; ``scale`` turns its entries into codes of the scaled problem."""
+    def load(self, x0: sp.csr_array, norms: FloatArray, exponents: Any) -> None:
+        """Take over a warm start for queries whose norms are ``norms * 2**exponents``."""
+        prepared = self.prepared
         x0.sum_duplicates()
         if (most := int(np.diff(x0.indptr).max(initial=0))) > self.room:
             self.grow(most)
         queries = self.queries
         for i, (start, stop) in enumerate(zip(x0.indptr[:-1], x0.indptr[1:], strict=True)):
             index = x0.indices[start:stop]
-            value = x0.data[start:stop] * scale[i] * self.prepared.norms[index]
+            with np.errstate(all="ignore"):
+                value = x0.data[start:stop] / (prepared.scale[index] * norms[i])
+                value = np.ldexp(value, prepared.exponents[index] - exponents[i])
             allowed = (value != 0) if self.limits.signed else (value > 0)
             # Codes far beyond the norm of the query help nobody and overflow in float32.
             keep = allowed & (np.abs(value) < 1e6) & (self.atoms.barred[index] == 0)
             count = int(keep.sum())
             queries.atom[i, :count], queries.value[i, :count] = index[keep], value[keep]
-            queries.residual[i] -= value[keep] @ self.prepared.unit(index[keep])
+            queries.residual[i] -= value[keep] @ prepared.unit(index[keep])
             self.state["size"][i] = count
             self.state["objective"][i] = rounds.UNKNOWN if count else 0.0
 
     def solve(self) -> None:
         """Run every query to its end."""
-        status, violation = self.state["status"], self.state["violation"]
+        status = self.state["status"]
         if len(self.prepared.gram32):
             self.run(TO_THE_END, np.arange(len(status)), self.price(self.queries.y))
-        else:
-            while len(rows := np.flatnonzero(status == RUNNING)):
-                self.run(ONE_ROUND, rows, self.price(self.queries.residual[rows]))
-        left, stuck = np.flatnonzero(status != DONE), np.flatnonzero(status == STUCK)
-        for i in stuck:
+            if not self.prepared.trusted:
+                self.look_again()
+        while len(rows := np.flatnonzero(status == RUNNING)):
+            self.run(ONE_ROUND, rows, self.price(self.queries.residual[rows]))
+        for i in np.flatnonzero(status == STUCK):
             self.finish(int(i))
+        left = np.flatnonzero(status == EXHAUSTED)
         self.run(CERTIFY, left, np.zeros((len(left), self.prepared.n_atoms), np.float32))
-        status[stuck[violation[stuck] <= self.limits.tol]] = DONE
+        status[left] = EXHAUSTED
+
+    def look_again(self) -> None:
+        """Let no query end by prices from a Gram matrix that was given: go on with prices from the atoms."""
+        self.state["status"], self.state["objective"] = RUNNING, rounds.UNKNOWN
+        queries = self.queries
+        for i, size in enumerate(self.state["size"]):
+            combined = queries.value[i, :size] @ self.prepared.unit(queries.atom[i, :size])
+            queries.residual[i] = queries.y[i] - combined
 
     def finish(self, i: int) -> None:
         """Solve carefully a query that the kernels could not."""
@@ -172,14 +194,22 @@ class Chunk:
             self.state["shift"][i],
             support=Support(atom, value.copy(), np.where(value < 0, -1.0, 1.0)),
             signed=self.limits.signed,
-            least=max(self.limits.entry, 2e-15 * (1.0 + float(np.abs(value).sum()))),
         )
+        if self.objective(i, atom, value) < self.objective(i, support.atom, support.code):
+            return
         order, count = np.argsort(support.atom), len(support.atom)
         if count > self.room:
             self.grow(count)
         self.queries.atom[i, :count] = support.atom[order]
         self.queries.value[i, :count] = support.code[order]
         self.state["size"][i] = count
+
+    def objective(self, i: int, atom: Any, code: FloatArray) -> float:
+        """Objective of a code of query i, and what rounding the code may add to it."""
+        atoms, size = self.atoms, np.abs(code)
+        r = self.queries.y[i].astype(LONG) - code.astype(LONG) @ self.prepared.unit(atom).astype(LONG)
+        penalty = atoms.ridge[atom] @ code**2 + 2 * self.state["shift"][i] * (atoms.weight[atom] @ size)
+        return float(r @ r + penalty) + float(1e-15 * size.sum()) ** 2
 
     def price(self, residuals: FloatArray) -> FloatArray:
         """X'r over the norm of r, in float32."""
@@ -192,3 +222,39 @@ class Chunk:
         if (scale != 1).any():
             prices *= scale
         return prices
+
+    def codes(self, norms: FloatArray, exponents: Any) -> tuple[FloatArray, Any, Any]:
+        """Codes in the caller's units, as pieces of a CSR array: values, atoms, number of atoms per query.
+
+        The norms of the queries are ``norms * 2**exponents``. Codes that overflow are shortened until they
+        do not.
+        """
+        queries, prepared = self.queries, self.prepared
+        used = np.arange(queries.atom.shape[1]) < self.state["size"][:, None]
+        used[used] = queries.value[used] != 0
+        counts, index = used.sum(axis=1), queries.atom[used]
+        rows = np.repeat(np.arange(len(used)), counts)
+        fraction, power = np.frexp(queries.value[used] * prepared.scale[index] * norms[rows])
+        power += exponents[rows] - prepared.exponents[index]
+        beyond = np.zeros(len(used), np.int32)
+        np.maximum.at(beyond, rows, power - LARGEST_EXPONENT)
+        with np.errstate(under="ignore"):
+            return np.ldexp(fraction, power - beyond[rows]), index, counts
+
+    def prove(self, codes: tuple, given: FloatArray, norms: FloatArray, exponents: Any) -> None:
+        """Certify the codes that kernels cannot: of queries that got stuck, and of extreme values."""
+        value, index, counts = codes
+        ends = np.cumsum(counts)
+        size = np.abs(value)
+        extreme = np.flatnonzero((size < np.finfo(np.float64).tiny) | (size > 1e307))
+        rows = set(np.searchsorted(ends, extreme, side="right").tolist())
+        for i in sorted(rows | set(np.flatnonzero(self.state["status"] == STUCK).tolist())):
+            part = slice(ends[i] - counts[i], ends[i])
+            atom, norm = index[part].astype(np.int64), LONG(norms[i])
+            code = np.ldexp(value[part].astype(LONG), self.prepared.exponents[atom] - exponents[i])
+            y = np.ldexp(given[i].astype(LONG), -exponents[i]) / norm
+            shift, signed = float(self.state["shift"][i]), self.limits.signed
+            code /= self.prepared.scale[atom].astype(LONG) * norm
+            case = Case(self.prepared, self.atoms, signed, shift, y=y, support=atom, code=code)
+            self.state["violation"][i], self.state["gap"][i] = prove(case)
+            self.state["rounding"][i] = 4 * np.finfo(np.float64).eps * float(np.abs(code).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,9 +13,7 @@ from residuum.system.threads import run_chunks, thread_count
 
 from .atoms import PreparedAtoms, prepare_atoms, unit_rows
 
-if TYPE_CHECKING:
-    from .chunk import Chunk
-
+REACHABLE = 1e-12  # smaller tolerances do not make a query go on: they are met by rounding, or not
 CHUNK = 240  # queries handled together by one thread
 # New atoms in the first round and in later ones, sweeps of coordinate descent. Signed supports are larger and
 # their atoms closer to dependent: they are approached in smaller steps.
@@ -49,10 +47,12 @@ def solve_active_set(
         Allow negative codes: lasso and elastic net.
     gram : ndarray of shape (n_atoms, n_atoms), optional
         ``atoms @ atoms.T``; otherwise built when it is small and there are queries enough to pay for it.
+        One that is given makes the solver faster at most: certificates do not depend on it.
     x0 : array or sparse array of shape (n_queries, n_atoms), optional
         Warm start.
     tol : float
-        Largest violation, in the scale of unit norms, of a query that counts as converged.
+        Largest violation, in the scale of unit norms, and largest gap of a query that counts as converged.
+        Where codes are so large that rounding them makes a larger violation, that violation is allowed.
     max_iter : int, optional
         Most pricing rounds per query; 1000 when None.
     n_jobs : int, optional
@@ -68,37 +68,32 @@ def solve_active_set(
     compiled.compile_once()
     if not isinstance(atoms, PreparedAtoms):
         atoms = prepare_atoms(atoms, gram=gram, build_gram=4 * len(queries) >= len(atoms))
-    view, shift = compiled.kernel_atoms(atoms, l1, l2, bool(signed))
+    view, largest = compiled.kernel_atoms(atoms, l1, l2, bool(signed))
     most = 1000 if max_iter is None else int(max_iter)
-    limits = compiled.Limits(bool(signed), float(tol), 1e-4 * float(tol), *EFFORT[bool(signed)], most)
+    target = max(float(tol), REACHABLE)
+    limits = compiled.Limits(bool(signed), target, float(tol), 1e-4 * target, *EFFORT[bool(signed)], most)
     warm = None if x0 is None else sp.csr_array(x0)
     results: dict[int, tuple] = {}
 
     def work(start: int, stop: int) -> None:
-        unit, norms = unit_rows(queries[start:stop])
-        zero = norms == 0
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            shifts = np.where(zero, 0.0, np.minimum(shift / norms, 1e30))
-            scale = np.where(zero, 0.0, 1.0 / norms)
+        given = queries[start:stop]
+        unit, norms, exponents = unit_rows(given)
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            shifts = 0.5 * l1 * atoms.scale[largest] / norms
+            shifts = np.ldexp(shifts, -atoms.exponents[largest] - exponents)
+        shifts = np.where(norms > 0, np.minimum(shifts, 1e30), 0.0)
         chunk = compiled.Chunk(atoms, view, unit, shifts, limits)
         if warm is not None:
-            chunk.load(sp.csr_array(warm[start:stop]), scale)
+            chunk.load(sp.csr_array(warm[start:stop]), norms, exponents)
         chunk.solve()
-        results[start] = _result(chunk, norms, atoms.norms)
+        codes = chunk.codes(norms, exponents)
+        chunk.prove(codes, given, norms, exponents)
+        state = chunk.state
+        converged = (state["violation"] <= np.maximum(tol, state["rounding"])) & (state["gap"] <= tol)
+        results[start] = (*codes, state["n_iter"], state["violation"], state["gap"], converged)
 
     run_chunks(work, len(queries), CHUNK, thread_count(n_jobs))
     return _gather([results[start] for start in sorted(results)], atoms.n_atoms)
-
-
-def _result(chunk: Chunk, query_norms: FloatArray, atom_norms: FloatArray) -> tuple:
-    """Codes in the caller's scale, as pieces of a CSR array, with their certificate."""
-    queries, state = chunk.queries, chunk.state
-    used = np.arange(queries.atom.shape[1]) < state["size"][:, None]
-    used[used] = queries.value[used] != 0
-    counts, index = used.sum(axis=1), queries.atom[used]
-    with np.errstate(over="ignore", under="ignore"):
-        value = queries.value[used] * np.repeat(query_norms, counts) / atom_norms[index]
-    return value, index, counts, state["n_iter"], state["violation"], state["gap"], chunk.converged
 
 
 def _gather(parts: list[tuple], n_atoms: int) -> Solution:

@@ -1,16 +1,15 @@
-"""Prices of all atoms, the choice among them, and the certificate of a code."""
+"""Prices of all atoms, and the choice among them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from .kernels import correlation, dot
+from .kernels import dot
 from .tables import INNER, TO_THE_END, Prices
 
 EPS32 = 6.0e-8  # unit roundoff of float32, rounded up
 TYPICAL = 4.0e-8  # times sqrt(n_features): the rounding error to expect of a float32 price, below its bound
-REACH = 10.0  # where no dual point can be made feasible, the gap covers codes of an l1 norm this much larger
 
 
 @njit(**INNER)
@@ -47,7 +46,7 @@ def compute_prices(task, mode, given):
     if mode == TO_THE_END:
         p, unit = task.work.price, 1.0
         _price_with_gram(p, given, task.atoms.gram32, query.atom, query.value, size)
-        bound = EPS32 * 1.05 * ((d + 10) + (size + 10) * reach + 4.0 * shift)
+        bound = EPS32 * 1.05 * ((d + 10) + (size + 10) * (1.0 + reach) + 4.0 * shift)
     else:
         p, unit = given, max(1e-300, np.sqrt(dot(query.residual, query.residual)))
         bound = EPS32 * 1.05 * ((d + 10) + 4.0 * shift / unit)
@@ -96,13 +95,14 @@ def _list_above(v, cut, limit, found):
 
 
 @njit(**INNER)
-def candidates(task, prices, threshold, limit):
+def candidates(task, prices, barred, threshold, limit):
     """Atoms outside the support whose price exceeds the shift by more than the threshold; their number.
 
     They are listed in ``found``, ascending; if more than ``limit`` do, only about so many, the best.
+    ``barred`` is infinite for atoms that are left out.
     """
     p, v, found = prices.p, task.work.excess, task.work.found
-    weight32, barred = task.atoms.weight32, task.atoms.barred
+    weight32 = task.atoms.weight32
     n, h = p.shape[0], np.float32(prices.shift)
     if task.limits.signed:
         for j in range(n):
@@ -118,63 +118,3 @@ def candidates(task, prices, threshold, limit):
     if count > limit:
         cut = _raise_cut(v, cut, limit)
     return _list_above(v, cut, limit, found) if count > 0 else 0
-
-
-@njit(**INNER)
-def _duality_gap(task, excess, penalty):
-    """Duality gap at the code in the scratch, whose residual is in ``r`` and gradient in ``t``.
-
-    The dual is to maximise 2 s'y - ||s||^2 - sum_j (x_j's - shift_j)_+^2 / ridge_j, where the sum means the
-    constraint x_j's <= shift_j if ridge_j = 0. ``excess`` is the largest x_j'r - shift_j off the support and
-    ``penalty`` the sum of their squares over ridge_j.
-    """
-    work, inner, signed = task.work, task.atoms.inner, task.limits.signed
-    y, r, shift = task.query.y, work.r, task.query.state[0].shift
-    rr, ry = dot(r, r), dot(r, y)
-    primal, scale, over, reach, slack = rr, 1.0, max(excess, 0.0), 0.0, 0.0
-    for a in range(task.query.state[0].size):
-        h, ridge, z, t = work.member[a].shift, work.member[a].ridge, work.z[a], work.t[a]
-        primal += ridge * z * z + 2.0 * h * abs(z)
-        miss = t * work.member[a].sign + ridge * abs(z)  # sign * x_j'r - shift_j
-        slack += abs(t * z)
-        reach += abs(z)
-        if ridge > 0.0:
-            penalty += max(miss, 0.0) ** 2 / ridge
-        over = max(over, abs(miss) if signed and h == 0.0 else miss)
-        if miss > 0.0:
-            scale = min(scale, h / (h + miss))
-    if task.atoms.ridge[0] > 0.0:
-        gap = primal - (2.0 * ry - rr - penalty)
-    elif shift > 0.0:  # no shift of an atom lies below that of the query
-        scale = min(scale, shift / (shift + max(excess, 0.0)))
-        gap = primal - (2.0 * scale * ry - scale * scale * rr)
-    elif inner.shape[0] > 0 and not signed:
-        uy, ur, uu = dot(inner, y), dot(inner, r), dot(inner, inner)
-        gap = 2.0 * rr - 2.0 * ry + over * (2.0 * uy - 2.0 * ur + over * uu)
-    else:
-        gap = 2.0 * slack + 2.0 * over * REACH * max(reach, 1.0)
-    return max(0.0, min(primal, gap))  # the dual point zero is always feasible
-
-
-@njit(**INNER)
-def certify(task, prices, slack, on_support):
-    """Price in float64 the atoms that float32 cannot clear; store violation and gap.
-
-    Returns the number of atoms that violate optimality; they are left in ``found``.
-    """
-    state, atoms, found, r = task.query.state[0], task.atoms, task.work.found, task.work.r
-    excess, penalty, count = 0.0, 0.0, 0
-    for a in range(candidates(task, prices, -slack, prices.p.shape[0])):
-        j = found[a]
-        s = correlation(atoms.x, j, r)
-        over = (abs(s) if task.limits.signed else s) - state.shift * atoms.weight[j]
-        if over > 0.0:
-            excess = max(excess, over)
-            if atoms.ridge[j] > 0.0:
-                penalty += over * over / atoms.ridge[j]
-        if over > prices.entry:
-            found[count] = j
-            count += 1
-    state.violation = max(on_support, excess)
-    state.gap = _duality_gap(task, excess, penalty)
-    return count

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  loads the BLAS that compiled np.dot calls, so that its threads can be limited
 from numba import njit
 
+from .certify import certify
 from .kernels import (
     COARSE,
     FINE,
@@ -21,7 +22,7 @@ from .kernels import (
     pivot_blocks,
     refine,
 )
-from .pricing import candidates, certify, compute_prices
+from .pricing import candidates, compute_prices
 from .single import pivot_singly
 from .tables import (
     CERTIFY,
@@ -99,15 +100,21 @@ def _go_fine(state):
     state.fine, state.objective = True, UNKNOWN
 
 
+@njit(**INNER)
+def _is_optimal(task):
+    """Whether the certificate fulfils what rounding allows to ask for."""
+    state = task.query.state[0]
+    return state.violation <= task.limits.tol and state.gap <= task.limits.tol
+
+
 @njit(**STEP)
 def _conclude(task, prices):
     """End the query if its refined code is optimal, or if it cannot be improved; else the new atoms found."""
     state, n_new = task.query.state[0], 0
     worst, moved = _polish(task)
     if worst < UNKNOWN:
-        n_new = certify(task, prices, prices.bound + 1.05 * moved / prices.unit, worst)
-        optimal = state.violation <= task.limits.tol
-        if n_new == 0 and optimal:
+        n_new = certify(task, prices, prices.bound + 1.05 * moved / prices.unit, worst, True)
+        if n_new == 0 and _is_optimal(task):
             state.status = DONE
     if state.status == RUNNING and n_new == 0 and state.fine and state.objective < UNKNOWN:
         state.status = STUCK
@@ -222,7 +229,7 @@ def _choose(task, prices):
     state, limits = task.query.state[0], task.limits
     if prices.unit > prices.entry and not state.settle:
         limit = max(limits.more if state.size > 0 else limits.first, state.size // 2)
-        n_new = candidates(task, prices, prices.likely, limit)
+        n_new = candidates(task, prices, task.atoms.barred, prices.likely, limit)
         if n_new > 0:
             return n_new, limits.sweeps
     return _conclude(task, prices), 0
@@ -237,7 +244,7 @@ def _after_failure(task, sweeps):
         state.settle, state.status = True, RUNNING
     elif sweeps > 0:
         state.settle, state.status = True, RUNNING
-    elif state.violation <= task.limits.tol:
+    elif _is_optimal(task):
         state.status = DONE
 
 
@@ -272,7 +279,7 @@ def _certify_as_it_is(task, given):
     passive_residual(work, m, x, task.query.y, work.r)
     worst = passive_gradient(work, m, x)
     everything = 1e30  # no price clears an atom
-    certify(task, Prices(given, 1.0, 0.0, 0.0, 0.0, task.limits.entry), everything, worst)
+    certify(task, Prices(given, 1.0, 0.0, 0.0, 0.0, task.limits.entry), everything, worst, False)
 
 
 @njit(**INNER)

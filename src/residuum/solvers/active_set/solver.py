@@ -24,7 +24,7 @@ class ActiveSet:
     problem, dictionary
         What is minimised, and over which atoms.
     tol : float
-        Largest KKT violation of a query that counts as converged.
+        Largest KKT violation and largest gap of a query that counts as converged.
     n_jobs : int or None
         Threads; None follows joblib's configuration and the environment.
     """

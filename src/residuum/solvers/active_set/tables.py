@@ -47,6 +47,8 @@ class Atoms(NamedTuple):
     weight: np.ndarray  # (n_atoms,) float64: shift_j = weight_j * (shift of the query), at least 1 if l1 > 0
     weight32: np.ndarray  # the same in float32
     barred: np.ndarray  # (n_atoms,) float32: inf for atoms that never enter (zero, duplicate), else 0
+    hidden: np.ndarray  # (n_atoms,) float32: inf for atoms that no certificate has to look at, else 0
+    lines: np.ndarray  # (n_atoms,) int64: equal for atoms that are exactly multiples of each other
     ridge: np.ndarray  # (n_atoms,) float64
     inner: np.ndarray  # (n_features,) float64 with X'inner >= 1, or empty
 
@@ -59,6 +61,7 @@ STATE = np.dtype(
         ("objective", np.float64),  # minus ||y||^2
         ("violation", np.float64),
         ("gap", np.float64),
+        ("rounding", np.float64),  # violation that rounding the code makes, where that is more than usual
         ("n_iter", np.int64),
         ("status", np.int64),
         ("fine", np.bool_),  # whether its working sets are solved in float64
@@ -85,7 +88,8 @@ class Limits(NamedTuple):
     """What ends a query, and how fast its working set grows."""
 
     signed: bool
-    tol: float  # violation of a query that counts as converged
+    tol: float  # violation and gap at which a query ends: what was asked for, or what rounding allows
+    wish: float  # violation and gap that were asked for
     entry: float  # least violation of an atom that enters in float64
     first: int  # new atoms in the first round
     more: int  # new atoms in later rounds
