@@ -193,13 +193,13 @@ class ClassSystem:
 
     @cached_property
     def inverse(self) -> FloatArray:
-        """``H_k = A_k^{-1}``."""
-        return inverted(factored(self._moment, self._ridge, self._weight))
+        """``H_k = A_k^{-1}``, which codes and energies need."""
+        return self._inverted()
 
     @cached_property
     def term(self) -> FloatArray:
         """``S_k H_k``."""
-        return self._moment @ self.inverse
+        return self._moment @ self._inverted()
 
     @cached_property
     def triangle(self) -> FloatArray:
@@ -208,6 +208,9 @@ class ClassSystem:
         ``H_k^2 = (A_k'A_k)^{-1} = R^{-1}R^{-T}``; a product with a triangle takes half the operations.
         """
         return inverted_triangle(self._moment, self._ridge, self._weight)
+
+    def _inverted(self) -> FloatArray:
+        return inverted(factored(self._moment, self._ridge, self._weight))
 
 
 class MomentForm(ClasswiseForm):
