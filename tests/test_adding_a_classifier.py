@@ -9,7 +9,7 @@ from sklearn.datasets import load_wine
 from residuum import load_model, save_model
 from residuum.cli.main import main
 from residuum.estimators import METHODS
-from residuum.estimators.base import NON_NEGATIVE, POSITIVE, RepresentationClassifier
+from residuum.estimators.base import POSITIVE, RepresentationClassifier
 from residuum.experiments.comparison import choose_methods
 from residuum.problem import CodingProblem
 from residuum.solvers import ClosedForm
@@ -18,7 +18,7 @@ from residuum.solvers import ClosedForm
 class BlendedCRC(RepresentationClassifier):
     """``min_c ||y - Xc||^2 + l2*||c||^2``; the residual plus a share of the reconstruction rule decides."""
 
-    _parameter_constraints = {"l2": [POSITIVE], "blend": [NON_NEGATIVE]}
+    _parameter_constraints = {"l2": [POSITIVE], "blend": [POSITIVE]}
 
     def __init__(self, *, l2=0.01, blend=0.5):
         self.l2 = l2

@@ -237,4 +237,5 @@ def settle_ties(scores: FloatArray, rounding: FloatArray) -> FloatArray:
     """
     lowest = scores.min(axis=1, keepdims=True)
     share = 1e-10 if scores.dtype == np.float64 else 1e-5
-    return np.where(scores <= lowest * (1 + share) + 4 * rounding, lowest, scores)
+    slack = share * lowest + 4 * rounding * np.clip(lowest, 1, 1e30)
+    return np.where(scores <= lowest + slack, lowest, scores)
