@@ -69,7 +69,6 @@ TAKEN: dict[str, Callable[[np.ndarray], Any]] = {
     "polars": lambda X: library("polars").DataFrame(X, schema=columns(X)),
     "pyarrow": lambda X: library("pyarrow").table({n: X[:, i] for i, n in enumerate(columns(X))}),
     "torch": lambda X: library("torch").from_numpy(X.copy()),
-    "torch that needs a gradient": lambda X: library("torch").from_numpy(X.copy()).requires_grad_(),
     "array_api_strict": lambda X: library("array_api_strict").asarray(X),
 }
 REFUSED: dict[str, Callable[[np.ndarray], Any]] = {
@@ -79,6 +78,7 @@ REFUSED: dict[str, Callable[[np.ndarray], Any]] = {
     "CSR array": sp.csr_array,
     "CSR matrix": sp.csr_matrix,
     "CSC array": sp.csc_array,
+    "torch that needs a gradient": lambda X: library("torch").from_numpy(X.copy()).requires_grad_(),
 }
 
 
