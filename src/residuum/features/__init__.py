@@ -1,6 +1,6 @@
 """Features: scikit-learn transformers from raw samples to what the classifiers code.
 
-EigenfacePCA and Scattering2D take numbers; BowSift and CNNFeatures take images, and are listed in EXTRACTORS
+EigenfacePCA, Scattering2D and KernelMap take numbers; BowSift and CNNFeatures take images, and are listed in EXTRACTORS
 under the names that ``residuum features --with`` knows.
 """
 
@@ -15,6 +15,7 @@ from residuum.features.cache import cached_transform
 from residuum.features.cnn import CNNFeatures
 from residuum.features.extraction import ImageFeatures, extract_folder, extract_images
 from residuum.features.image_files import ImageError, read_image
+from residuum.features.kernel_map import KernelMap
 from residuum.features.networks import NETWORKS
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
@@ -31,6 +32,7 @@ __all__ = [
     "EigenfacePCA",
     "ImageError",
     "ImageFeatures",
+    "KernelMap",
     "Scattering2D",
     "cached_transform",
     "extract_folder",
