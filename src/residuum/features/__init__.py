@@ -1,7 +1,7 @@
 """Features: scikit-learn transformers from raw samples to what the classifiers code.
 
-EigenfacePCA, Scattering2D and KernelMap take numbers; BowSift and CNNFeatures take images, and are listed in EXTRACTORS
-under the names that ``residuum features --with`` knows.
+EigenfacePCA, Scattering2D and KernelMap take numbers; BowSift and CNNFeatures take images, and are listed in
+EXTRACTORS under the names that ``residuum features --with`` knows.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ With the Gram matrix of the training samples ``K = U diag(s) U'`` and ``k(x) = (
 
     z(x) = (diag(s)^{-1/2} U' k(x),  sqrt(k(x, x) - ||diag(s)^{-1/2} U' k(x)||^2)).
 
-The last coordinate is what a sample has outside the span of the training samples, where all of them are zero. So
-``||z(x)||^2 = k(x, x)``, and a classifier that codes z(x) over the z(x_i) solves its problem in the space of the
-kernel: the same codes and the same class residuals as from the Gram matrix alone.
+The last coordinate is what a sample has outside the span of the training samples, where all of them are
+zero. So ``||z(x)||^2 = k(x, x)``, and a classifier that codes z(x) over the z(x_i) solves its problem in the
+space of the kernel: the same codes and the same class residuals as from the Gram matrix alone.
 
-Above `max_landmarks` training samples K is too large to decompose. Then m of them are chosen as landmarks
-(k-means++), and z(x) are the coordinates of the projection onto their span (Nystroem's method). `error_` says what
-that leaves out.
+Above `max_landmarks` training samples K is too large to decompose. Then so many of them are chosen as
+landmarks (k-means++), and z(x) are the coordinates of the projection onto their span (Nystroem's method).
+`error_` says what that leaves out.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_k
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from residuum.plain_numbers import check_numbers
+from residuum.system.threads import all_or_nothing
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -48,7 +51,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         samples (rows) and training samples (columns); k(x, x) is then taken for 1, so the kernel has to be
         normalised.
     gamma : float or None, default=None
-        Of the rbf and poly kernels; None is 0.2 divided by the number of features, for features of variance 1.
+        Of the rbf and poly kernels; None is 0.2 divided by the number of features, which suits features of
+        variance 1.
     degree : int, default=3
         Of the poly kernel.
     coef0 : float, default=1.0
@@ -77,7 +81,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     See Also
     --------
-    sklearn.kernel_approximation.Nystroem : Coordinates over a random subset, without the one outside the span.
+    sklearn.kernel_approximation.Nystroem : Coordinates over a random subset of the samples.
 
     Examples
     --------
@@ -116,6 +120,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.max_landmarks = max_landmarks
         self.random_state = random_state
 
+    @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: object = None) -> KernelMap:
         """Decompose the kernel between the training samples, or between landmarks among them.
@@ -132,7 +137,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         KernelMap
             The transformer itself.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_data(self, check_numbers(X, "X", "KernelMap"), dtype=[np.float64, np.float32])
         gamma = 0.2 / X.shape[1] if self.gamma is None else float(self.gamma)
         if self.kernel == "precomputed":
             chosen, gram = np.arange(len(X)), _checked_kernel(X)
@@ -167,7 +172,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _own(self, X: FloatArray) -> FloatArray:
         """``k(x, x)`` of every sample, shape (n_samples,)."""
         if self.kernel == "poly":
-            return (self.gamma_ * np.einsum("ij,ij->i", X, X) + self.coef0) ** self.degree
+            return np.asarray((self.gamma_ * np.einsum("ij,ij->i", X, X) + self.coef0) ** self.degree)
         if self.kernel == "cosine":
             return X.any(axis=1).astype(X.dtype)
         return np.ones(len(X), dtype=X.dtype)
@@ -204,6 +209,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             Coordinates, the one outside the span of the training samples last.
         """
         check_is_fitted(self, "projection_")
+        X = check_numbers(X, "X", "KernelMap")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         inside, outside = self._inside(X)
         if not self.exact_:
@@ -227,8 +233,8 @@ def _checked_kernel(K: FloatArray) -> FloatArray:
     """The kernel between all training samples, if it is one."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(
-            "The 'X' parameter of KernelMap.fit with kernel='precomputed' must be square, the kernel between all "
-            f"training samples. Got shape {K.shape}."
+            "The 'X' parameter of KernelMap.fit with kernel='precomputed' must be square, the kernel between "
+            f"all training samples. Got shape {K.shape}."
         )
     slack = 100 * np.finfo(K.dtype).eps * len(K)
     if np.abs(K - K.T).max() > slack * np.abs(K).max() or np.abs(np.diagonal(K) - 1).max() > slack:
