@@ -172,7 +172,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _own(self, X: FloatArray) -> FloatArray:
         """``k(x, x)`` of every sample, shape (n_samples,)."""
         if self.kernel == "poly":
-            return np.asarray((self.gamma_ * np.einsum("ij,ij->i", X, X) + self.coef0) ** self.degree)
+            own: FloatArray = self.gamma_ * np.sum(X**2, axis=1) + self.coef0
+            return np.power(own, self.degree)
         if self.kernel == "cosine":
             return X.any(axis=1).astype(X.dtype)
         return np.ones(len(X), dtype=X.dtype)
