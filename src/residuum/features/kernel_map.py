@@ -175,7 +175,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             own: FloatArray = self.gamma_ * np.sum(X**2, axis=1) + self.coef0
             return np.power(own, self.degree)
         if self.kernel == "cosine":
-            return X.any(axis=1).astype(X.dtype)
+            return np.asarray(X.any(axis=1), dtype=X.dtype)
         return np.ones(len(X), dtype=X.dtype)
 
     def _inside(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
