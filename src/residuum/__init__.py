@@ -6,7 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
+    from residuum.estimators import (
+        CRC,
+        CROC,
+        NRC,
+        NSC,
+        SRC,
+        ConfidentClassifier,
+        ProCRC,
+        SoftNRC,
+        explain_by_examples,
+    )
     from residuum.features import EigenfacePCA, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.models.file import load_model, open_model, save_model
@@ -27,6 +37,7 @@ _HOMES = {
             "ConfidentClassifier",
             "ProCRC",
             "SoftNRC",
+            "explain_by_examples",
         ),
         "residuum.selection": ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"),
         "residuum.least_squares": ("lasso", "nnls"),
@@ -38,7 +49,16 @@ _HOMES = {
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"]
-__all__ += ["EigenfacePCA", "Scattering2D", "lasso", "load_model", "nnls", "open_model", "save_model"]
+__all__ += [
+    "EigenfacePCA",
+    "Scattering2D",
+    "explain_by_examples",
+    "lasso",
+    "load_model",
+    "nnls",
+    "open_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> Any:
