@@ -30,8 +30,9 @@ def read_parquet(path: Path, options: ColumnOptions, text: TextFormat) -> OwnDat
     header = ["" if name == "__index_level_0__" else name for name in table.column_names]
     columns = Columns(str(path), header, [_example_of_text(values, types) for values in table.columns])
     lists = {i for i, values in enumerate(table.columns) if _holds_lists(values.type, types)}
-    if lists and options.expected is not None and options.expected.columns is None:
-        options = replace(options, expected=replace(options.expected, n_features=1))  # columns are counted
+    if len(lists) == 1 and options.expected is not None and options.expected.columns is None:
+        only = tuple(header[i] for i in lists)  # the model knows an array, which is this column by any name
+        options = replace(options, expected=replace(options.expected, columns=only))
     roles = columns.roles(options)
     if lists.intersection(roles.features):
         roles, features = _embeddings(table, columns, roles)
