@@ -206,7 +206,7 @@ def test_the_method_is_chosen_on_folds_that_it_has_not_seen(run, tables, tmp_pat
     choice = summary["choice"]
     means = {method: np.mean(scores) for method, scores in choice["folds"].items()}
     assert set(means) == set(METHODS)
-    assert summary["method"] == choice["method"] == list(means)[0]
+    assert summary["method"] == choice["method"] == next(iter(means))
     assert means[choice["method"]] == max(means.values())
     assert choice["lead"] == pytest.approx(means[choice["method"]] - means[choice["runner_up"]])
     wine = load_wine()

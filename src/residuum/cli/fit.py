@@ -95,7 +95,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
         )
         click.echo(f"{data}: {features_note(samples, recipe.features, options)}", err=True)
         train, test = samples.rows(samples.split == "train"), samples.rows(samples.split == "test")
-        known = {"groups": train.groups, "image_shape": train.image_shape}
+        known: dict[str, Any] = {"groups": train.groups, "image_shape": train.image_shape}
         choice = None
         if automatic:
             with progress_bars() as report:

@@ -85,7 +85,8 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
     """
     estimator = make_estimator(method, select=select, seed=seed)
     labels = data.labels[parts.train]
-    samples, queries, options = data.samples[parts.train], data.samples[parts.test], {}
+    samples, queries = data.samples[parts.train], data.samples[parts.test]
+    options: dict[str, Any] = {}
     features = _features_for(method, data)
     if select == "cv":
         estimator, options = _search(estimator, data, parts, features)
@@ -133,7 +134,7 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
 
 
 def _features_for(method: str, data: Data) -> tuple[Features, ...]:
-    """Candidates for the features of a method; the baselines need no kernel to keep the lengths of samples."""
+    """Candidates for the features of a method; the baselines keep the lengths of samples without a kernel."""
     return data.features if method not in BASELINES else (replace(data.features[-1], kernel=None),)
 
 

@@ -55,8 +55,9 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     gamma : float or None, default=None
         Of the rbf and poly kernels; None takes it from `sharpness`.
     sharpness : float, default=0.2
-        ``gamma = sharpness / (sum of the variances of the features)``, where gamma is None. Two training
-        samples are then ``exp(-2 sharpness)`` alike on average, whatever the number and scale of the features.
+        ``gamma = sharpness / (sum of the variances of the features)``, where gamma is None. The kernel of two
+        training samples at the mean squared distance is then ``exp(-2 sharpness)``, whatever the number and
+        the scale of the features.
     degree : int, default=3
         Of the poly kernel.
     coef0 : float, default=1.0

@@ -101,7 +101,7 @@ def _folds(y: Any, groups: Any) -> Any:
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 3:
         raise UsageError(
-            f"--method auto needs three training samples of every class, to hold some out twice. The smallest "
+            "--method auto needs three training samples of every class, to hold some out twice. The smallest "
             f"class has {smallest}: name a method instead."
         )
     return StratifiedKFold(min(_FOLDS, smallest), shuffle=True, random_state=0)

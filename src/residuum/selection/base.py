@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any, NamedTuple
@@ -125,8 +125,8 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> GridSelector:
         """Choose by cross-validation on the training data, then fit the choice to all of it.
 
-        Features that were learned from X have seen the samples of all folds; `PipelineCV` learns them in every
-        fold anew.
+        Features that were learned from X have seen the samples of all folds; `PipelineCV` learns them anew in
+        every fold.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         y: np.ndarray,
         splits: list[tuple[np.ndarray, np.ndarray]],
         candidates: list[Candidate],
-        features: list[FoldFeatures],
+        features: Sequence[FoldFeatures],
         around: list[Any],
     ) -> np.ndarray:
         """Scores of every candidate on each of several features, shape (n_features * n_candidates, n_folds).

@@ -57,9 +57,9 @@ class PipelineCV(Answering, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from residuum import KernelMap, NSCCV, PipelineCV
+    >>> from residuum import CRCCV, KernelMap, PipelineCV
     >>> kernels = [make_pipeline(StandardScaler(), KernelMap(sharpness=s)) for s in (0.05, 0.2, 1.0)]
-    >>> search = PipelineCV(NSCCV(), features=["passthrough", *kernels])
+    >>> search = PipelineCV(CRCCV(), features=["passthrough", *kernels])
     >>> search.fit(*load_iris(return_X_y=True)).best_params_["features"] > 0
     True
     """
