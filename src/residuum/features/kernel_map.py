@@ -33,7 +33,7 @@ from residuum.system.threads import all_or_nothing
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-_BLOCK_ENTRIES = 2**22  # of the kernel between samples and landmarks, at a time
+_BLOCK_ENTRIES = 2**20  # of the kernel between samples and landmarks, at a time
 _FEWEST, _MOST = 64, 2000  # landmarks, where nothing else is asked for
 _COORDINATES = 2**24  # of all training samples, where that leaves enough landmarks
 
@@ -166,14 +166,10 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ndarray of shape (n_samples, rank + 1), or (n_samples, rank) with landmarks
             What `transform` gives for them, up to rounding.
         """
-        samples, values, vectors = self._decompose(X)
-        if not self.exact_:
-            return self._inside(samples)[0]
-        inside = (vectors * np.sqrt(values)).astype(samples.dtype, copy=False)
-        return np.column_stack([inside, np.zeros(len(inside), dtype=inside.dtype)])
+        return self._decompose(X)
 
-    def _decompose(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Checked samples, and the eigenvalues and eigenvectors of the kernel between the landmarks."""
+    def _decompose(self, X: Any) -> FloatArray:
+        """Learn everything from the training samples, and return their coordinates."""
         X = validate_data(self, check_numbers(X, "X", "KernelMap"), dtype=[np.float64, np.float32])
         gamma = self.sharpness / _spread(X) if self.gamma is None else float(self.gamma)
         if self.kernel == "precomputed":
@@ -190,8 +186,14 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.landmarks_ = X[chosen]
         self.exact_ = len(chosen) == len(X)
         self.projection_ = (vectors / np.sqrt(values)).astype(X.dtype)
-        self.error_ = 0.0 if self.exact_ else self._error(X)
-        return X, values, vectors
+        self.error_ = 0.0
+        if self.exact_:
+            inside = (vectors * np.sqrt(values)).astype(X.dtype, copy=False)
+            return np.column_stack([inside, np.zeros(len(inside), dtype=inside.dtype)])
+        inside, outside = self._inside(X)
+        own = self._own(X)
+        self.error_ = float(np.mean(outside / np.where(own > 0, own, 1)))
+        return inside
 
     def _chosen(self, X: FloatArray) -> npt.NDArray[np.intp]:
         """Positions of the landmarks, in the order of the samples."""
@@ -230,10 +232,6 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
             inside[some] = products @ self.projection_
         return inside, np.maximum(self._own(X) - np.einsum("ij,ij->i", inside, inside), 0)
-
-    def _error(self, X: FloatArray) -> float:
-        own = self._own(X)
-        return float(np.mean(self._inside(X)[1] / np.where(own > 0, own, 1)))
 
     def transform(self, X: Any) -> FloatArray:
         """Coordinates of samples.

@@ -24,6 +24,7 @@ from residuum.selection import PipelineCV, search_of
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
 SHARPNESS = 0.2  # of a kernel that is not chosen by cross-validation
 
+_LARGE = 2**23  # numbers in the training samples beyond which they are coded in float32, to save memory
 _RESERVED = {"cv", "scoring"}  # parameters of a search that are set here
 
 
@@ -238,9 +239,11 @@ def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list
         classifier, selection = clone(search.best_estimator_[-1]), selection_of(search)
         features = recipe.features[selection["parameters"].pop("features")]
         selection["features"] = str(features)
-    steps = features.steps(X.shape)
+    steps, large = features.steps(X.shape), X.size > _LARGE
     for _, step in steps:
         X = step.fit_transform(X)
+    if large:
+        X = X.astype(np.float32, copy=False)
     if recipe.confidence:
         classifier = ConfidentClassifier(classifier, **recipe.confidence)
     return features, steps, classifier.fit(X, y), selection
