@@ -17,10 +17,10 @@ if TYPE_CHECKING:
         SoftNRC,
         explain_by_examples,
     )
-    from residuum.features import EigenfacePCA, Scattering2D
+    from residuum.features import EigenfacePCA, KernelMap, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.models.file import load_model, open_model, save_model
-    from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+    from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
 
@@ -39,18 +39,28 @@ _HOMES = {
             "SoftNRC",
             "explain_by_examples",
         ),
-        "residuum.selection": ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"),
+        "residuum.selection": (
+            "CRCCV",
+            "CROCCV",
+            "NRCCV",
+            "NSCCV",
+            "SRCCV",
+            "PipelineCV",
+            "ProCRCCV",
+            "SoftNRCCV",
+        ),
         "residuum.least_squares": ("lasso", "nnls"),
-        "residuum.features": ("EigenfacePCA", "Scattering2D"),
+        "residuum.features": ("EigenfacePCA", "KernelMap", "Scattering2D"),
         "residuum.models.file": ("load_model", "open_model", "save_model"),
     }.items()
     for name in names
 }
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
-__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"]
+__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
 __all__ += [
     "EigenfacePCA",
+    "KernelMap",
     "Scattering2D",
     "explain_by_examples",
     "lasso",
