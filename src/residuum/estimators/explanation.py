@@ -20,8 +20,9 @@ FORMAT = "residuum-explanation-1"
 class AtomShare:
     """One training sample's part in a code.
 
-    ``share`` is ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all atoms sum to 1. ``name`` is the file or row
-    the sample came from, where that is known.
+    ``coefficient`` is c_j, by which the unit-norm sample x_j enters ``Xc``. ``share`` is
+    ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all samples sum to 1. ``name`` is the file or row the sample
+    came from, where that is known.
     """
 
     sample: int
@@ -183,6 +184,7 @@ def explain_query(
     whole = dictionary.combinations(code[None])[0]  # (n_features,)
     energy = float(whole @ whole)
     shares = code * dictionary.correlations(whole[None])[0] / (energy if energy > 0 else 1.0)
+    coefficients = dictionary.coefficients(code)
     used = np.flatnonzero(code)
     ranking = np.argsort(scores, kind="stable")
     labels = answers.classes.tolist()
@@ -195,10 +197,10 @@ def explain_query(
             AtomShare(
                 sample=int(dictionary.samples[j]),
                 label=labels[dictionary.atom_class[j]],
-                coefficient=float(code[j]),
+                coefficient=float(coefficients[j]),
                 share=float(shares[j]),
             )
-            for j in used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
+            for j in used[np.argsort(-np.abs(coefficients[used]), kind="stable")][:max_atoms]
         ],
         **{name: getattr(solution, name)[0].item() for name in CERTIFICATE_FIELDS},
         stopping=stopping(solver),
