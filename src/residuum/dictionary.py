@@ -1,8 +1,8 @@
 """The dictionary X: unit-norm training samples sorted by class, and its change when samples come or go.
 
 A sample of weight w stands for w equal samples. They share one coefficient c, so the ridge takes
-``l2 c^2 / w`` of them instead of ``l2 c^2``. With the atom ``sqrt(w) x`` in the place of the unit sample x, and
-``d = c / sqrt(w)``, that is ``l2 d^2`` again: weights are in the atoms, and solvers need not know of them.
+``l2 c^2 / w`` of them instead of ``l2 c^2``. With the atom ``sqrt(w) x`` in the place of the unit sample x
+and ``d = c / sqrt(w)`` that is ``l2 d^2`` again: weights are in the atoms, and solvers need not know of them.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Dictionary:
         """
         if self.weights is None:
             return self.sizes.astype(np.float64)
-        return np.bincount(self.atom_class, self.weights, minlength=self.n_classes)
+        return np.bincount(self.atom_class, self.weights, minlength=self.n_classes).astype(np.float64)
 
     @cached_property
     def longest(self) -> float:
