@@ -19,7 +19,7 @@ _U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
 CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """Codes with a certificate per query.
 
@@ -45,6 +45,19 @@ class Solution:
     violation: Float64Array
     gap: Float64Array
     converged: npt.NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        n_queries, n_atoms = self.codes.shape
+        if not n_queries:
+            return f"Solution(no queries, {n_atoms} atoms)"
+        support = (self.codes.nnz if sp.issparse(self.codes) else np.count_nonzero(self.codes)) / n_queries
+        measured = not np.isnan(self.gap).any()
+        worst = f"worst violation {self.violation.max():.2g}, worst gap {self.gap.max():.2g}"
+        return (
+            f"Solution({n_queries} {'query' if n_queries == 1 else 'queries'}, {n_atoms} atoms, mean support "
+            f"{support:.4g}, {worst if measured else 'violation and gap not measured'}, "
+            f"{np.count_nonzero(self.converged)} of {n_queries} converged)"
+        )
 
 
 @dataclass(frozen=True)

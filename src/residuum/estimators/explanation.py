@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from residuum.solvers import Solver
 from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"
+IN_SHORT = 5  # classes and training samples that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,11 @@ class Verdict:
     reject_threshold: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The answer for one query, with what it rests on.
+
+    In a notebook it shows itself as a small table; `plot` draws it.
 
     Attributes
     ----------
@@ -99,9 +103,50 @@ class Explanation:
     n_iter: int
     converged: bool
     stopping: str
-    classes: list[ClassPart] = field(repr=False)
+    classes: list[ClassPart]
     atoms_used: int
     verdict: Verdict
+
+    def __repr__(self) -> str:
+        verdict = self.verdict
+        rejected = f"answer={verdict.answer!r}, " if verdict.rejected else ""
+        return (
+            f"Explanation({rejected}label={self.label!r}, runner_up={self.runner_up!r}, "
+            f"margin={self.margin:.4g}, method={verdict.method!r}, atoms_used={self.atoms_used}, "
+            f"converged={self.converged})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a few lines of HTML in the colours of the notebook."""
+        from residuum.reports.page import render
+
+        content = self.to_dict()
+        finite = [part.residual for part in self.classes[:IN_SHORT] if math.isfinite(part.residual)]
+        return render(
+            "explanation_in_short.html",
+            content=content,
+            shown=IN_SHORT,
+            longest=max(finite, default=0.0) or 1.0,
+            ranks={str(part["label"]): k for k, part in enumerate(content["classes"])},
+        )
+
+    def plot(self, axes: Any = None, *, max_classes: int = 10, max_atoms: int = 10) -> Any:
+        """Draw the residuals of the nearest classes beside the largest coefficients, with matplotlib.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib Axes, or None, default=None
+            Where to draw; None makes a new figure.
+        max_classes, max_atoms : int, default=10
+            How many classes and training samples to show.
+
+        Returns
+        -------
+        axes : the two Axes
+        """
+        from residuum.estimators.displays import draw_explanation
+
+        return draw_explanation(self, axes, max_classes, max_atoms)
 
     def judged(self, answers: Answers, *, reject_by: str, reject_threshold: float | None) -> Explanation:
         """The same with the rejection and the probabilities of the single query behind `answers`."""
