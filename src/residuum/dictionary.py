@@ -194,6 +194,13 @@ class Dictionary:
         """Largest norm of an atom, which is 1 without weights."""
         return 1.0 if self.weights is None else float(np.sqrt(self.weights.max()))
 
+    def unit(self, positions: Any) -> FloatArray:
+        """Some atoms as unit-norm samples, without the roots of their weights."""
+        atoms = self.atoms[positions]
+        if self.weights is None:
+            return atoms
+        return atoms / _column_of_roots(self.weights[positions], atoms.dtype)
+
     def coefficients(self, codes: Any) -> Any:
         """Codes over the unit-norm samples, ``sqrt(w_j) c_j``, from codes over the atoms, dense or sparse."""
         if self.weights is None:

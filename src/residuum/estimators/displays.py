@@ -95,8 +95,8 @@ class ResidualDisplay:
         -------
         display : ResidualDisplay
         """
-        answers = answer(estimator, one_row(estimator, X))
-        coder = _coder(steps_and_classifier(estimator)[1])
+        query = one_row(estimator, X)
+        answers, (coder, _) = answer(estimator, query), _coding(estimator, query)
         rule = getattr(coder, "rule", type(coder).__name__.lower())
         return cls(answers.residuals[0], classes=answers.classes, rule=rule).plot(ax, max_classes=max_classes)
 
@@ -173,11 +173,7 @@ class CodeDisplay:
         -------
         display : CodeDisplay
         """
-        steps, classifier = steps_and_classifier(estimator)
-        query = one_row(estimator, X)
-        for step in steps:
-            query = step.transform(query)
-        coder = _coder(classifier)
+        coder, query = _coding(estimator, one_row(estimator, X))
         dictionary = coder.dictionary_
         code: FloatArray = dictionary.coefficients(dense(coder.encode(query)))[0]
         return cls(code, labels=coder.classes_[dictionary.atom_class]).plot(ax)
@@ -204,11 +200,14 @@ def draw_explanation(explanation: Any, axes: Sequence[Any] | None, max_classes: 
     return axes
 
 
-def _coder(classifier: Any) -> Any:
-    """The classifier that codes, behind a ConfidentClassifier or a search."""
-    for name in ("estimator_", "best_estimator_"):
-        classifier = getattr(classifier, name, classifier)
-    return classifier
+def _coding(estimator: Any, query: Any) -> tuple[Any, Any]:
+    """The classifier that codes, behind Pipelines, searches and ConfidentClassifier, and what it is given."""
+    while estimator is not None:
+        steps, classifier = steps_and_classifier(estimator)
+        for step in steps:
+            query = step.transform(query)
+        estimator = getattr(classifier, "estimator_", getattr(classifier, "best_estimator_", None))
+    return classifier, query
 
 
 def _axes(ax: Any, height: float, width: float = 6.4) -> Any:
