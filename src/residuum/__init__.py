@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
+    from residuum.estimators.displays import CodeDisplay, ResidualDisplay
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.models.file import load_model, open_model, save_model
@@ -28,6 +29,7 @@ _HOMES = {
             "ProCRC",
             "SoftNRC",
         ),
+        "residuum.estimators.displays": ("CodeDisplay", "ResidualDisplay"),
         "residuum.selection": (
             "CRCCV",
             "CROCCV",
@@ -47,6 +49,7 @@ _HOMES = {
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
+__all__ += ["CodeDisplay", "ResidualDisplay"]
 __all__ += [
     "EigenfacePCA",
     "KernelMap",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
 # How the types of table columns that hold times are called by pandas, polars and pyarrow.
@@ -33,6 +34,12 @@ def check_numbers(value: Any, name: str, owner: str) -> Any:
             value = np.ma.asarray(value)
         else:
             value = np.asarray(value)
+    if sp.issparse(value):
+        raise TypeError(
+            f"The {name!r} parameter of {owner} must be a dense array. Got a sparse one: samples are "
+            f"multiplied with dense arrays throughout, so nothing would be saved. Pass {name}.toarray(), or "
+            "make its columns fewer first, for example by sklearn.decomposition.TruncatedSVD."
+        )
     told = f"The {name!r} parameter of {owner} must hold plain numbers."
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,15 @@ def explain(
     """Say why MODEL gives one row of DATA its label.
 
     The class residuals, the training samples that carry the query with their coefficients and shares, the
-    margin to the runner-up and the certificate of the code: as tables, as JSON, or as one HTML page that
-    needs no network.
+    features of a table that tell most, the margin to the runner-up and the certificate of the code: as
+    tables, as JSON, or as one HTML page that needs no network.
     """
     if page is not None:
         target = check_target(page, model, data, options["labels"], option="--html")
 
     from residuum.explain.page import explanation_page
     from residuum.explain.rows import explain_row, find_row
-    from residuum.explain.text import atom_table, class_table
+    from residuum.explain.text import atom_table, class_table, feature_table
 
     with report_warnings():
         saved, queries, estimator = read_queries(model, data, options)
@@ -64,9 +65,12 @@ def explain(
     content = found.explanation.to_dict()
     if as_json:
         about = {"model": str(model), "data": str(data), "row": index, "name": name, "true_label": truth}
-        click.echo(to_json({**about, **content, "notes": found.notes}), nl=False)
+        compared = None if found.comparison is None else asdict(found.comparison)
+        click.echo(to_json({**about, **content, "features": compared, "notes": found.notes}), nl=False)
     else:
         print_table(class_table(content, title, told), sys.stdout)
         print_table(atom_table(content, found.notes), sys.stdout)
+        if found.comparison is not None:
+            print_table(feature_table(found.comparison, content), sys.stdout)
     if not found.explanation.converged:
         require_convergence(["the code of this row missed the tolerance of its solver."])

@@ -86,7 +86,7 @@ def concentration(dictionary: Dictionary, codes: Any) -> Float64Array:
     The sparsity concentration index of Wright et al. (2009): 1 when all atoms used are of one class, 0 when
     every class has the same part.
     """
-    n_classes = dictionary.n_classes
+    n_classes, codes = dictionary.n_classes, dictionary.coefficients(codes)
     sizes = np.zeros((codes.shape[0], n_classes))
     if sp.issparse(codes):
         rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))

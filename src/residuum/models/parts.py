@@ -21,6 +21,7 @@ from sklearn.base import clone
 from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.estimators.weights import LEAST
 from residuum.selection import PipelineCV
 from residuum.selection.base import GridSelector
 
@@ -59,6 +60,7 @@ _DICTIONARY = {
     "atoms": Field("floats", ("n", "d")),
     "starts": Field("int64", ("k + 1",)),
     "samples": Field("int64", ("n",), least=0),
+    "weights": Field("floats", ("n",), least=LEAST, may_lack=True),
     "moments": Field("floats", ("k", "d", "d"), may_lack=True),
     "terms": Field("int64", ("k",), least=0, may_lack=True),
     "normal": Field("floats", ("d", "d"), may_lack=True),
@@ -211,6 +213,8 @@ def classifier_node(model: Any, keep: Keep) -> Node:
         )
     dictionary = model.dictionary_
     arrays = {part: getattr(dictionary, part) for part in ("atoms", "starts", "samples")}
+    if dictionary.weights is not None:
+        arrays["weights"] = dictionary.weights
     if "moments" in vars(dictionary):  # sums over all atoms, where a solver uses them
         arrays |= {"moments": np.stack(dictionary.moments.matrices), "terms": dictionary.moments.terms}
     if "normal" in vars(dictionary):
@@ -243,17 +247,19 @@ def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) 
     known = {"d": n_features, "k": n_classes, "k + 1": n_classes + 1}
     check_fields("dictionary", arrays, _DICTIONARY, known)
     atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
+    weights = arrays.get("weights")
+    squares = np.einsum("ij,ij->i", atoms, atoms) / (1.0 if weights is None else weights)
     together = (
         0 < len(np.unique(samples)) == len(samples) == starts[-1]
         and starts[0] == 0
         and bool((np.diff(starts) >= 0).all())
         and ("moments" in arrays) == ("terms" in arrays)
         and all(array.flags.c_contiguous for array in arrays.values())
-        and bool((np.abs(np.einsum("ij,ij->i", atoms, atoms) - 1) < 1e-3).all())
+        and bool((np.abs(squares - 1) < 1e-3).all())
     )
     if not together:
         raise ValueError("the parts of its dictionary do not fit together")
-    dictionary = Dictionary(atoms, starts, samples)
+    dictionary = Dictionary(atoms, starts, samples, weights=weights)
     if "moments" in arrays:
         vars(dictionary)["moments"] = ClassMoments(list(arrays["moments"]), arrays["terms"])
     if "normal" in arrays:
@@ -388,9 +394,11 @@ def _encode(value: Any, owner: str, keep: Keep) -> Any:
         return {"tuple": [_encode(part, owner, keep) for part in value]}
     if isinstance(value, list):
         return [_encode(part, owner, keep) for part in value]
+    if isinstance(value, dict):  # the weights of classes, whose labels need not be text
+        return {"dict": [[_encode(part, owner, keep) for part in pair] for pair in value.items()]}
     raise UsageError(
         f"{owner} is {value!r} of type {type(value).__name__}, which a model file cannot hold: only numbers, "
-        "text, True, False, None, lists and tuples of them, and arrays of numbers or text."
+        "text, True, False, None, lists, tuples and dicts of them, and arrays of numbers or text."
     )
 
 
@@ -420,6 +428,8 @@ def _decode(value: Any, fetch: Fetch) -> Any:
         return fetch(content).astype(object)
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
+    if kind == "dict" and isinstance(content, list):
+        return {_decode(key, fetch): _decode(part, fetch) for key, part in content}
     if kind == "tuple" and isinstance(content, list):
         return tuple(_decode(part, fetch) for part in content)
     if kind == "numpy" and isinstance(content, list) and np.dtype(content[0]).kind in "biuf":
