@@ -15,6 +15,7 @@ from residuum.cli.input_output import (
     EXTRACTOR,
     check_target,
     features_of_images,
+    features_used,
     read_with_test,
     report_warnings,
     require_convergence,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from residuum.inputs import OwnData
     from residuum.models import Fitted, Recipe
 
-FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
+FEATURES = "pixels, bow_sift, bow_sift_colour, bow_sift_paper, efficientnet_lite0, vgg16 or vgg19"
 
 
 @click.command()
@@ -92,7 +93,8 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
         held_out = _held_out(fitted, test, len(before)) if len(test) else None
         about = _about(train, recipe, fitted, options["extractor"])
         save_model(fitted.estimator, target, about=about, images=thumbnails(train))
-    _report(out, train, fitted, held_out, as_json)
+    used = features_used(fitted.estimator, about["input"])
+    _report(out, train, fitted, held_out, used, as_json)
     require_convergence(unconverged)
 
 
@@ -166,7 +168,12 @@ def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None
 
 
 def _report(
-    out: Path, train: OwnData, fitted: Fitted, held_out: dict[str, Any] | None, as_json: bool
+    out: Path,
+    train: OwnData,
+    fitted: Fitted,
+    held_out: dict[str, Any] | None,
+    used: list[str],
+    as_json: bool,
 ) -> None:
     import numpy as np
 
@@ -183,6 +190,7 @@ def _report(
             "classes": classes,
             "samples_per_class": counts,
             "features": n_features,
+            "features_used": used,
             "held_out": held_out,
         }
         click.echo(to_json(summary), nl=False)
@@ -192,6 +200,7 @@ def _report(
         f"{out}: {' -> '.join(steps)}, {len(train)} samples, {len(classes)} classes "
         f"({sizes} sample{'s' if counts.max() > 1 else ''} each), {n_features} features"
     )
+    click.echo(f"Features: {' -> '.join(used)}")
     if fitted.selection:
         chosen = ", ".join(
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
