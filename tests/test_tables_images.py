@@ -270,7 +270,7 @@ def test_missing_packages_are_named(template, monkeypatch):
     monkeypatch.setattr("residuum.paper.photo_trials.torch", no_torch)
     rows = [row for row in tables.TABLE6.rows if row.dataset == "flowers102"]
     listings, missing = available(tables.TABLE6, [row.name for row in rows], str(template))
-    assert list(listings) == [FLOWERS.name]
+    assert list(listings) == [FLOWERS.name, "flowers102-bow_sift"]
     assert "residuum[deep]" in missing["vgg19"]
     assert "residuum[deep]" in missing["efficientnet_lite0"]
 
