@@ -107,7 +107,7 @@ def test_predict_in_another_order_of_columns_and_without_labels(run, model, tabl
         writer.writerows(rows)
     code, told, notes = run("predict", model, path, "--json")
     assert code == 0
-    assert json.loads(told) == json.loads(want)
+    assert json.loads(told)["answers"] == json.loads(want)["answers"]
     assert "another order" in notes
     path.write_text(path.read_text().replace("proline", "prolixity", 1))
     code, told, notes = run("predict", model, path)

@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from residuum.cli.input_output import read_queries, report_warnings, require_convergence, say_notes
+from residuum.cli.input_output import (
+    features_used,
+    read_queries,
+    report_warnings,
+    require_convergence,
+    say_notes,
+    with_model_features,
+)
 from residuum.cli.options import FILE, json_option, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.reports.numbers import four_digits, percent
@@ -40,16 +47,20 @@ def evaluate(
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:
-        _, queries, estimator = read_queries(model, data, options, split=split)
+        saved, queries = read_queries(model, [data], options, split=split)
         if queries.labels is None:
             raise UsageError(f"{data} has no labels to compare with. Name them with --label, or use predict.")
         if queries.split is not None and (queries.split == "test").any():
             every, queries = queries, queries.rows(queries.split == "test")
             say_notes(queries.noted("only the test samples are used"), before=every)
+        queries, estimator = with_model_features(saved, queries)
         found = figures(answer(estimator, queries.features), queries.labels)
+    used = features_used(saved.estimator, saved.about.get("input", {}))
     if as_json:
-        click.echo(to_json({"model": str(model), "data": str(data), **found}), nl=False)
+        about = {"model": str(model), "data": str(data), "features_used": used}
+        click.echo(to_json({**about, **found}), nl=False)
     else:
+        click.echo(f"Features: {' -> '.join(used)}")
         _show(found)
     require_convergence(unconverged)
 

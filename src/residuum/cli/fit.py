@@ -16,6 +16,7 @@ from residuum.cli.input_output import (
     EXTRACTOR,
     check_target,
     features_of_images,
+    features_used,
     read_with_test,
     report_warnings,
     require_convergence,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from residuum.models import Fitted, Recipe
     from residuum.models.choosing import MethodChoice
 
-FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
+FEATURES = "pixels, bow_sift, bow_sift_colour, bow_sift_paper, efficientnet_lite0, vgg16 or vgg19"
 
 
 @click.command()
@@ -106,7 +107,8 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
         held_out = _held_out(fitted, test, len(before)) if len(test) else None
         about = _about(train, recipe, fitted, choice, options["extractor"])
         save_model(fitted.estimator, target, about=about, images=thumbnails(train))
-    _report(out, train, fitted, choice, held_out, as_json)
+    used = features_used(fitted.estimator, about["input"])
+    _report(out, train, fitted, choice, held_out, used, as_json)
     require_convergence(unconverged)
 
 
@@ -188,6 +190,7 @@ def _report(
     fitted: Fitted,
     choice: MethodChoice | None,
     held_out: dict[str, Any] | None,
+    used: list[str],
     as_json: bool,
 ) -> None:
     import numpy as np
@@ -206,6 +209,7 @@ def _report(
             "classes": classes,
             "samples_per_class": counts,
             "features": n_features,
+            "features_used": used,
             "prepared": asdict(fitted.features),
             "held_out": held_out,
         }
@@ -216,6 +220,7 @@ def _report(
         f"{out}: {' -> '.join(steps)}, {len(train)} samples, {len(classes)} classes "
         f"({sizes} sample{'s' if counts.max() > 1 else ''} each), {n_features} features"
     )
+    click.echo(f"Features: {' -> '.join(used)}")
     if choice:
         click.echo(str(choice))
     if fitted.selection:

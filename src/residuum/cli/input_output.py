@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from residuum.cli.options import DELIMITERS
 from residuum.errors import (
     DataError,
     DataFormatError,
+    InterruptedRunError,
     ModelFileError,
     NotConvergedError,
     UsageError,
@@ -63,23 +65,21 @@ def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
         return data
     if data.split is not None or options["test_size"] is not None:
         raise UsageError("--test brings the held-out samples: leave --split and --test-size out.")
-    if data.features is None:
-        raise UsageError(
-            f"--test goes with tables and arrays. Put the images into {path}/train and {path}/test instead."
-        )
-    expected = ExpectedColumns(data.columns, data.features.shape[1], data.label)
+    expected = None
+    if data.features is not None:
+        expected = ExpectedColumns(data.columns, data.features.shape[1], data.label)
     held_out = read_data(test, group=group, expected=expected, **reading)
     say_notes(held_out)
     return join_train_and_test(data, held_out)
 
 
 def read_queries(
-    model: Path, data: Path, options: dict[str, Any], *, split: str | None = None
-) -> tuple[SavedModel, OwnData, Any]:
-    """The model, the samples of `data` with features, and the estimator that takes them; notes go to stderr.
+    model: Path, data: Sequence[Path], options: dict[str, Any], *, split: str | None = None
+) -> tuple[SavedModel, OwnData]:
+    """The model and the samples of `data`, image files without features yet; notes go to stderr.
 
     The samples are read as the training samples were, of which `residuum fit` left a description in the
-    model. The estimator is the model without the step that reads image files, whose work is done.
+    model. `with_model_features` gives image files their features.
     """
     from residuum.inputs import ExpectedColumns, read_data
     from residuum.models.file import open_model
@@ -87,20 +87,50 @@ def read_queries(
     reading = _reading_arguments(options)
     saved = open_model(model)
     about = _input_notes(model, saved.about)
-    n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
-    columns = tuple(about.get("columns") or ()) or None
-    expected = ExpectedColumns(columns, n_features, about.get("label")) if n_features is not None else None
-    queries, estimator = read_data(data, split=split, expected=expected, **reading), saved.estimator
-    takes_images = about.get("kind") == "images"
-    if takes_images != (queries.kind == "images"):
-        kinds = {True: "a folder of images", False: "numbers"}
-        raise UsageError(f"The model takes {kinds[takes_images]}; {data} is {kinds[not takes_images]}.")
-    if takes_images:
-        queries, estimator = _image_queries(estimator, about, queries)
+    if about.get("kind") == "images":
+        queries = _listed_images(data, reading)
     else:
+        n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
+        columns = tuple(about.get("columns") or ()) or None
+        expected = None
+        if n_features is not None:
+            expected = ExpectedColumns(columns, n_features, about.get("label"))
+        path = _one_file(data)
+        queries = read_data(path, split=split, expected=expected, **reading)
+        if queries.kind == "images":
+            raise UsageError(f"The model takes numbers; {path} is a folder of images.")
         queries = _checked_queries(queries, n_features, about.get("image_shape"))
     say_notes(queries)
-    return saved, queries, estimator
+    return saved, queries
+
+
+def _one_file(data: Sequence[Path]) -> Path:
+    """The only path; several, or a list from standard input, are for models of images."""
+    if len(data) > 1:
+        raise UsageError(f"The model takes numbers, and DATA one file of them. Got {len(data)} names.")
+    if data[0] == Path("-"):
+        raise UsageError("The model takes numbers: DATA must be a file. Only lists of images come by '-'.")
+    return data[0]
+
+
+def _listed_images(data: Sequence[Path], reading: dict[str, Any]) -> OwnData:
+    """The images of a folder; or the files that are named, on the command line or in standard input."""
+    from residuum.inputs import READERS, read_data
+    from residuum.inputs.image_folder import read_image_list
+
+    table = next((path for path in data if path.suffix.lower() in READERS and path.is_file()), None)
+    if table is not None:
+        raise UsageError(f"The model takes images; {table} is a file of numbers.")
+    if len(data) == 1 and data[0].is_dir():
+        return read_data(data[0], **reading)
+    if data[0] != Path("-"):
+        return read_image_list(data, source=str(data[0]) if len(data) == 1 else "the command line")
+    if len(data) > 1:
+        raise UsageError("DATA '-' stands for the list in standard input: name no other files beside it.")
+    text = sys.stdin.buffer.read()
+    lines = text.split(b"\0" if b"\0" in text else b"\n")
+    paths = [Path(os.fsdecode(line.rstrip(b"\r"))) for line in lines if line.strip()]
+    return read_image_list(paths, source="standard input")
 
 
 def _input_notes(model: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -141,17 +171,66 @@ def _checked_queries(queries: OwnData, n_features: int | None, shape: Sequence[i
     return queries
 
 
-def _image_queries(estimator: Any, about: dict[str, Any], queries: OwnData) -> tuple[OwnData, Any]:
+def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, Any]:
+    """The samples with features, and the estimator that takes them; notes go to stderr.
+
+    The estimator is the model without the step that reads image files, whose work is done here.
+    """
     from sklearn.pipeline import Pipeline
 
     from residuum.inputs.image_features import with_features, with_pixels
 
-    if about.get("features", {}).get("with") == "pixels":
-        return with_pixels(queries, about["image_shape"]), estimator
-    if not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
+    about, estimator = saved.about.get("input", {}), saved.estimator
+    if queries.kind != "images":
+        return queries, estimator
+    if _extractor_name(about) == "pixels":
+        found = with_pixels(queries, about["image_shape"])
+    elif not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
-    with progress_bars() as report:
-        return with_features(queries, estimator[0], progress=partial(report, "images")), estimator[1:]
+    else:
+        with _extracting("images") as progress:
+            found, estimator = with_features(queries, estimator[0], progress=progress), estimator[1:]
+    say_notes(found, before=queries)
+    return found, estimator
+
+
+def _extractor_name(about: dict[str, Any]) -> Any:
+    """What --with said when the model was fitted, by its notes on the input."""
+    return (about.get("features") or {}).get("with")
+
+
+def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
+    """What makes the features that the classifier of a whole model takes, one text for each step.
+
+    A step is named with the parameters that differ from its defaults. `about` is what `residuum fit` notes
+    of the input.
+    """
+    from sklearn.base import clone
+
+    texts = []
+    if _extractor_name(about) == "pixels":
+        shape = about.get("image_shape") or ()
+        texts.append(f"pixels of {'x'.join(map(str, shape))}" if shape else "pixels")
+    for _, step in getattr(estimator, "steps", [])[:-1]:
+        if step in (None, "passthrough"):
+            continue
+        plain = clone(step)
+        if "n_jobs" in plain.get_params(deep=False):
+            plain.set_params(n_jobs=None)  # changes no feature
+        texts.append(" ".join(repr(plain).split()))
+    return texts or ["numbers as they are"]
+
+
+@contextmanager
+def _extracting(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for the extraction of features; an interrupt says that they are kept."""
+    try:
+        with progress_bars() as report:
+            yield partial(report, name)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "The features computed so far are kept; the same command goes on from there."
+        ) from None
 
 
 def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, Any]:
@@ -168,10 +247,10 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
         found = with_pixels(data, options["image_shape"])
     else:
         extractor = built_extractor(name, options["weights"], options["device"])
-        if data.split is not None and (data.split == "test").any():
-            fit_extractor(extractor, data.rows(data.split == "train").paths or ())
-        with progress_bars() as report:
-            found = with_features(data, extractor, progress=partial(report, name))
+        with _extracting(name) as progress:
+            if data.split is not None and (data.split == "test").any():
+                fit_extractor(extractor, data.rows(data.split == "train").paths or ())
+            found = with_features(data, extractor, progress=progress)
     say_notes(found, before=data)
     return found, extractor
 

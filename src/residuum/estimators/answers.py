@@ -209,8 +209,11 @@ def answer(estimator: Any, X: Any) -> Answers:
     return classifier.answer(X)
 
 
-def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
-    """One dictionary of plain values per query, its name or row first."""
+def records(answers: Answers, names: Any, *, all_probabilities: bool = False) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first.
+
+    With `all_probabilities`, the last one is a dictionary from the text of a label to its probability.
+    """
     classes, labels = answers.classes.tolist(), answers.labels.tolist()
     runners_up, margins = answers.runners_up, answers.margins
     for i, name in enumerate(names.tolist()):
@@ -225,4 +228,6 @@ def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
             record["rejected"] = bool(answers.rejected[i])
             record["nearest"] = classes[winner]
             record["confidence"] = float(answers.confidence[i])
+        if all_probabilities and answers.probabilities is not None:
+            record["probabilities"] = dict(zip(map(str, classes), answers.probabilities[i].tolist()))
         yield record

@@ -22,6 +22,8 @@ from residuum.features.scattering import Scattering2D
 
 EXTRACTORS: dict[str, Callable[..., Any]] = {
     "bow_sift": BowSift,
+    "bow_sift_colour": partial(BowSift, colour=True),
+    "bow_sift_paper": BowSift.as_published,
     **{name: partial(CNNFeatures, name) for name in NETWORKS},
 }
 

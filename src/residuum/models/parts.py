@@ -100,7 +100,7 @@ STEPS: dict[str, Step] = {
         "_n_features_out",
     ),
     "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
-    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", 128))}),
+    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", "length"))}),
     # The network by its name and the hash of its weights; a path to them means nothing on another machine.
     "CNNFeatures": Step("residuum.features.cnn", {"weights_sha256_": Field("digest")}, omitted=("weights",)),
     "Normalizer": Step("sklearn.preprocessing", _ROWS, "n_features_in_"),
@@ -334,6 +334,10 @@ def step_from(node: Node, fetch: Fetch) -> Any:
         return _PASSTHROUGH
     step = STEPS[node["type"]]
     model = _made(node, getattr(import_module(step.home), node["type"]), fetch, step.fitted)
+    if node["type"] == "BowSift" and model.codebook_.shape != (model.n_words, model.descriptor_length):
+        raise ValueError(
+            f"BowSift.codebook_ has the shape {model.codebook_.shape}, which its parameters deny"
+        )
     if node["type"] == "CNNFeatures":
         stored = model.weights_sha256_
         if model.fit().weights_sha256_ != stored:

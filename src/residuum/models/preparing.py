@@ -9,6 +9,7 @@ import numpy as np
 
 from residuum.errors import UsageError
 from residuum.features import EXTRACTORS
+from residuum.features.networks import NETWORKS
 from residuum.inputs import OwnData
 from residuum.models.recipe import SHARPNESS, Features
 
@@ -72,10 +73,10 @@ def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:
     if name not in EXTRACTORS:
         raise UsageError(f"--with must be one of pixels, {', '.join(EXTRACTORS)} for a folder. Got {name!r}.")
     options: dict[str, Any] = {"n_jobs": -1}
-    if name != "bow_sift":
+    if name in NETWORKS:
         options["device"] = device or "cpu"
         if weights is not None:
             options["weights"] = weights
     elif weights is not None or device is not None:
-        raise UsageError("--weights and --device go with a network; bow_sift has none.")
+        raise UsageError(f"--weights and --device go with a network; {name} has none.")
     return EXTRACTORS[name](**options)
