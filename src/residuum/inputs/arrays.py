@@ -22,7 +22,7 @@ from residuum.inputs.own_data import Array, OwnData, checked, quoted_list
 from residuum.inputs.splitting import join_train_and_test
 from residuum.system.files import naming_damage, open_npz, view_npy
 
-SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra")
+SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra", "embeddings")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")
 NAMES = ("names", "paths", "filenames", "files", "ids")
 # (training samples, labels, test samples, labels); names are compared without case and underscores.
