@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,20 +25,11 @@ MEGABYTES = 1024  # beyond what the libraries take
 
 
 def cases(scope: Scope) -> Iterator[Case]:
-    """What was found before, and then every parser, two at a time."""
+    """What was found before, and then every parser."""
     yield from results_of("tests/test_corpus.py", "-n0")
-    seconds, names = scope.count(4, 600), list(PARSERS)
-    running: dict[str, Future[None]] = {}
-    with ThreadPoolExecutor(2) as pool:
-
-        def run(i: int) -> None:
-            for name in names[i : i + 2]:
-                if name not in running:
-                    running[name] = pool.submit(fuzz, name, seconds, scope.seed)
-            running[names[i]].result()
-
-        for i, name in enumerate(names):
-            yield Case(f"{name}, {seconds} s", partial(run, i))
+    seconds = scope.count(4, 600)
+    for name in PARSERS:
+        yield Case(f"{name}, {seconds} s", partial(fuzz, name, seconds, scope.seed))
 
 
 def fuzz(name: str, seconds: int, seed: int) -> None:
@@ -78,7 +68,7 @@ def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     with tempfile.TemporaryDirectory() as folder:
         options = [
-            "fuzz", corpus, f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=60", "-max_len=65536",
+            "fuzz", corpus, f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=300", "-max_len=65536",
             f"-rss_limit_mb={used + MEGABYTES}", f"-artifact_prefix={found}/", "-print_final_stats=1",
         ]  # fmt: skip
         atheris.Setup(options, lambda content: parse(name, content, Path(folder)))
