@@ -6,6 +6,7 @@ that break a parser are left in ``tests/corpus/PARSER``, where an ordinary test 
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import subprocess
@@ -32,8 +33,8 @@ def cases(scope: Scope) -> Iterator[Case]:
         yield Case(f"{name}, {seconds} s", partial(fuzz, name, seconds, scope.seed))
 
 
-def fuzz(name: str, seconds: int, seed: int) -> None:
-    """Start a fuzzer; what it finds is kept in the corpus of the tests."""
+def fuzz(name: str, seconds: int, seed: int) -> int:
+    """Start a fuzzer and return how many inputs it tried; what it finds is kept in the corpus of the tests."""
     if find_spec("atheris") is None:
         raise Skipped("needs atheris")
     with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as found:
@@ -46,7 +47,7 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=seconds + 600,
+            timeout=seconds + 3000,
             check=False,
         )
         for path in Path(found).iterdir():
@@ -55,7 +56,9 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
             shutil.copy(path, kept)
     _, _, reason = done.stdout.partition("Uncaught Python exception")
     assert done.returncode == 0, f"code {done.returncode}: {(reason or done.stdout)[:1400]}"
-    assert "Done " in done.stdout, done.stdout[-800:]
+    tried = re.search(r"Done (\d+) runs", done.stdout)
+    assert tried, done.stdout[-800:]
+    return int(tried[1])
 
 
 def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
