@@ -34,7 +34,7 @@ def cases(scope: Scope) -> Iterator[Case]:
 
 
 def fuzz(name: str, seconds: int, seed: int) -> int:
-    """Start a fuzzer and return how many inputs it tried; what it finds is kept in the corpus of the tests."""
+    """Run a fuzzer and return how many inputs it tried; what it finds is kept in the corpus of the tests."""
     if find_spec("atheris") is None:
         raise Skipped("needs atheris")
     with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as found:
