@@ -20,6 +20,7 @@ from battery import GROUPS, ROOT
 
 # The long groups, which begin first so that none is left to the end: into how many processes each is divided.
 PARTS = {15: 6, 10: 4, 19: 4, 8: 4, 16: 2, 9: 2, 6: 2, 18: 2, 14: 1, 11: 1}
+THREADED = (7, 16)  # groups that try several threads
 HANG = 3600  # seconds after which a case that neither ends nor fails counts as hung
 
 
@@ -52,6 +53,10 @@ def run_group(outcome: Outcome, part: int, parts: int, args: argparse.Namespace)
         "parts": parts,
     }  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    if outcome.number not in THREADED:
+        environment["OMP_NUM_THREADS"] = (
+            "1"  # threads of BLAS that wait for each other cost more than they bring
+        )
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         worker = subprocess.Popen(
             [sys.executable, "-m", "battery.worker", json.dumps(order)],
