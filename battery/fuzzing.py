@@ -27,8 +27,9 @@ MEGABYTES = 1024  # beyond what the libraries take
 
 def cases(scope: Scope) -> Iterator[Case]:
     """What was found before, and then every parser."""
-    yield from results_of("tests/test_corpus.py", "-n0")
-    seconds = scope.count(4, 600)
+    if not scope.quick:  # `make test` runs them
+        yield from results_of("tests/test_corpus.py", "-n0")
+    seconds = scope.count(2, 600)
     for name in PARSERS:
         yield Case(f"{name}, {seconds} s", partial(fuzz, name, seconds, scope.seed))
 
