@@ -237,6 +237,8 @@ def is_refuted(A, b, code, gap, others, l1, l2):
     """Whether a rival is better than the gap allows, exactly where long double leaves it open."""
     allowed = LONG(gap) * (b.astype(LONG) @ b.astype(LONG)) * (1 - 1e-15)
     mine, my_error = value_and_error(A, b, code, l1, l2)
+    if mine + my_error <= allowed:
+        return False  # no objective is below zero
     exact_limit = None  # what a rival must not be below
     for rival in others:
         if not np.isfinite(rival).all():
