@@ -75,7 +75,7 @@ def explain(
     name = str(queries.names[place])
     truth = None if queries.labels is None else queries.labels[place : place + 1].tolist()[0]
     title = f"Why row {name} of {data[0].name}" if queries.paths is None else f"Why {name}"
-    told = () if truth is None else (f"According to {data[0].name}, the class is {truth}.",)
+    told: tuple[str, ...] = () if truth is None else (f"According to {data[0].name}, the class is {truth}.",)
     used = features_used(saved.estimator, saved.about.get("input", {}))
     told += (f"Features: {' -> '.join(used)}.",)
     if page is not None:
@@ -83,7 +83,7 @@ def explain(
         click.echo(f"Wrote {page}", err=True)
     content = found.explanation.to_dict()
     if as_json:
-        about = {"model": str(model), "data": queries.source, "features_used": used}
+        about: dict[str, Any] = {"model": str(model), "data": queries.source, "features_used": used}
         about |= {"row": index, "name": name, "true_label": truth}
         compared = None if found.comparison is None else asdict(found.comparison)
         click.echo(to_json({**about, **content, "features": compared, "notes": found.notes}), nl=False)
