@@ -74,17 +74,17 @@ def explain(
     name = str(queries.names[place])
     truth = None if queries.labels is None else queries.labels[place : place + 1].tolist()[0]
     title = f"Why row {name} of {data[0].name}" if queries.paths is None else f"Why {name}"
-    told = () if truth is None else (f"According to {data[0].name}, the class is {truth}.",)
     used = features_used(saved.estimator, saved.about.get("input", {}))
-    told += (f"Features: {' -> '.join(used)}.",)
+    according = [] if truth is None else [f"According to {data[0].name}, the class is {truth}."]
+    told = (*according, f"Features: {' -> '.join(used)}.")
     if page is not None:
         write_output(target, explanation_page(found, title=title, notes=told), option="--html")
         click.echo(f"Wrote {page}", err=True)
     content = found.explanation.to_dict()
     if as_json:
-        about = {"model": str(model), "data": queries.source, "features_used": used}
-        about |= {"row": index, "name": name, "true_label": truth}
-        click.echo(to_json({**about, **content, "notes": found.notes}), nl=False)
+        about = {"model": str(model), "data": queries.source, "features_used": used, "row": index}
+        content = {**about, "name": name, "true_label": truth, **content, "notes": found.notes}
+        click.echo(to_json(content), nl=False)
     else:
         print_table(class_table(content, title, told), sys.stdout)
         print_table(atom_table(content, found.notes), sys.stdout)
