@@ -75,9 +75,9 @@ def explain(
     name = str(queries.names[place])
     truth = None if queries.labels is None else queries.labels[place : place + 1].tolist()[0]
     title = f"Why row {name} of {data[0].name}" if queries.paths is None else f"Why {name}"
-    told: tuple[str, ...] = () if truth is None else (f"According to {data[0].name}, the class is {truth}.",)
     used = features_used(saved.estimator, saved.about.get("input", {}))
-    told += (f"Features: {' -> '.join(used)}.",)
+    according = [] if truth is None else [f"According to {data[0].name}, the class is {truth}."]
+    told = (*according, f"Features: {' -> '.join(used)}.")
     if page is not None:
         write_output(target, explanation_page(found, title=title, notes=told), option="--html")
         click.echo(f"Wrote {page}", err=True)
