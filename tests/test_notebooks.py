@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from residuum import CRC, CRCCV, CROC, NRC, SRC, CodeDisplay, ConfidentClassifier, ResidualDisplay, SoftNRC
 from residuum.estimators.explanation import IN_SHORT
 from residuum.features import KernelMap
+from residuum.least_squares import nnls
 from residuum.problem import Solution
 
 HOSTILE = "</td><script>alert(1)</script>\u202e$x^2$"
@@ -52,6 +53,7 @@ def test_a_solution_sums_itself_up(digits):
     one = repr(NRC().fit(X, y).solve(Q[:1], certify=False))
     assert "(1 query, " in one
     assert "violation and gap not measured, 1 of 1 converged" in one
+    assert "(1 query, 3 atoms, mean support 1, " in repr(nnls(np.eye(3), np.array([1.0, -1.0, 0.0])))
     none = np.empty(0)
     empty = Solution(sp.csr_array((0, 3)), none.astype(int), none, none, none.astype(bool))
     assert repr(empty) == "Solution(no queries, 3 atoms)"

@@ -35,10 +35,10 @@ def check_numbers(value: Any, name: str, owner: str) -> Any:
         else:
             value = np.asarray(value)
     if sp.issparse(value):
+        fewer = ", or reduce its features first (sklearn.decomposition.TruncatedSVD)" if name == "X" else ""
         raise TypeError(
-            f"The {name!r} parameter of {owner} must be a dense array. Got a sparse one: samples are "
-            f"multiplied with dense arrays throughout, so nothing would be saved. Pass {name}.toarray(), or "
-            "make its columns fewer first, for example by sklearn.decomposition.TruncatedSVD."
+            f"The {name!r} parameter of {owner} must be a dense array. Got a sparse one: codes come from "
+            f"products with dense arrays, so it would save nothing. Pass {name}.toarray(){fewer}."
         )
     told = f"The {name!r} parameter of {owner} must hold plain numbers."
     if isinstance(value, np.ma.MaskedArray):

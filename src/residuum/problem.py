@@ -47,12 +47,12 @@ class Solution:
     converged: npt.NDArray[np.bool_]
 
     def __repr__(self) -> str:
-        n_queries, n_atoms = self.codes.shape
+        n_queries, n_atoms = self.codes.shape if self.codes.ndim == 2 else (1, len(self.codes))
         if not n_queries:
             return f"Solution(no queries, {n_atoms} atoms)"
         support = (self.codes.nnz if sp.issparse(self.codes) else np.count_nonzero(self.codes)) / n_queries
         measured = not np.isnan(self.gap).any()
-        worst = f"worst violation {self.violation.max():.2g}, worst gap {self.gap.max():.2g}"
+        worst = f"worst violation {np.max(self.violation):.2g}, worst gap {np.max(self.gap):.2g}"
         return (
             f"Solution({n_queries} {'query' if n_queries == 1 else 'queries'}, {n_atoms} atoms, mean support "
             f"{support:.4g}, {worst if measured else 'violation and gap not measured'}, "

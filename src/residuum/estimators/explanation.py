@@ -119,15 +119,18 @@ class Explanation:
     def _repr_html_(self) -> str:
         """What a notebook shows: a few lines of HTML in the colours of the notebook."""
         from residuum.reports.page import render
+        from residuum.reports.plots import COLOURS, OTHERS, RANKS, score_name
 
         content = self.to_dict()
+        colours = [*COLOURS[:RANKS], *[OTHERS] * (len(self.classes) - RANKS)]
         finite = [part.residual for part in self.classes[:IN_SHORT] if math.isfinite(part.residual)]
         return render(
             "explanation_in_short.html",
             content=content,
+            score=score_name(self.verdict.rule),
             shown=IN_SHORT,
             longest=max(finite, default=0.0) or 1.0,
-            ranks={str(part["label"]): k for k, part in enumerate(content["classes"])},
+            colours=dict(zip([part["label"] for part in content["classes"]], colours, strict=False)),
         )
 
     def plot(self, axes: Any = None, *, max_classes: int = 10, max_atoms: int = 10) -> Any:
