@@ -88,8 +88,12 @@ def test_samples_are_centred_by_what_is_said_and_by_nothing_else(data, embedding
     mean = {"none": 0, "train": data.samples[episode.train].mean(axis=0)}
     mean["others"] = data.samples[outside].mean(axis=0)
     train, queries = embeddings.unit_samples(episode, centre)
-    np.testing.assert_allclose(train, normalize(data.samples[episode.train] - mean[centre]), atol=1e-12)
-    np.testing.assert_allclose(queries, normalize(data.samples[episode.queries] - mean[centre]), atol=1e-12)
+    samples = normalize(data.samples[episode.train] - mean[centre])
+    asked = normalize(data.samples[episode.queries] - mean[centre])
+    np.testing.assert_allclose(train @ train.T, samples @ samples.T, atol=1e-12)
+    np.testing.assert_allclose(train @ queries.T, samples @ asked.T, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
+    assert train.shape == (12, 13)  # of 64 features
     poisoned = data.samples.copy()
     poisoned[episode.queries] = 1e6
     others = episodes.Embeddings(replace(data, samples=poisoned), embeddings.settings)
@@ -113,7 +117,8 @@ def test_measures_equal_the_classifier_by_hand(data, embeddings):
     episode = embeddings.draw(2, 4)
     train, queries = data.samples[episode.train], data.samples[episode.queries]
     residuals = NRC(solver="exact").fit(train, episode.train_classes).residuals(queries)
-    found = episodes.measure("NRC exact", embeddings, episode)
+    every = episodes.measure_all(embeddings, episode)
+    found = every["NRC exact"]
     assert found["accuracy"] == np.mean(residuals[:15].argmin(axis=1) == episode.query_classes)
     truth, two = np.repeat([1, 0], [15, 10]), np.sort(residuals, axis=1)
     assert found["auroc"] == pytest.approx(roc_auc_score(truth, -two[:, 0]))
@@ -121,7 +126,7 @@ def test_measures_equal_the_classifier_by_hand(data, embeddings):
     mean = data.samples[np.isin(data.labels, episode.outside)].mean(axis=0)
     simple = NearestCentroid().fit(normalize(train - mean), episode.train_classes)
     right = simple.predict(normalize(queries - mean))[:15] == episode.query_classes
-    assert episodes.measure("SimpleShot", embeddings, episode)["accuracy"] == right.mean()
+    assert every["SimpleShot"]["accuracy"] == right.mean()
 
 
 @pytest.mark.parametrize(("name", "reference"), [("nearest centroid", NearestCentroid()), ("1-NN", None)])
@@ -151,8 +156,9 @@ def test_summary_is_mean_and_interval_of_the_episodes(data, results, embeddings)
         values = results["episodes"][str(row["shots"])][row["method"]]
         assert (row["accuracy"], row["accuracy_interval"]) == pytest.approx(interval(values["accuracy"]))
         assert len(values["fpr"]) == 6
-    by_hand = [episodes.measure("CRC", embeddings, embeddings.draw(i, 4))["accuracy"] for i in range(6)]
-    assert results["episodes"]["4"]["CRC"]["accuracy"] == by_hand
+    by_hand = [episodes.measure_all(embeddings, embeddings.draw(i, 4)) for i in range(6)]
+    for method in FEW:
+        assert results["episodes"]["4"][method]["accuracy"] == [each[method]["accuracy"] for each in by_hand]
 
 
 def test_verdict_is_the_paired_difference_of_the_best(results):
@@ -192,16 +198,16 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same(data, settings, resul
 
     def stop(text, done, total):
         steps.append((done, total))
-        if done == 7:
+        if done == 4:
             raise KeyboardInterrupt
 
-    with pytest.raises(InterruptedRunError, match="7 of 24 results are kept"):
+    with pytest.raises(InterruptedRunError, match="4 of 6 results are kept"):
         episodes.run(settings, data, folder, {}, on_step=stop)
     kept = {path: path.stat().st_mtime_ns for path in (folder / CELLS).rglob("*.json")}
-    assert len(kept) == 7
+    assert len(kept) == 4
     seen = []
     again = episodes.run(settings, data, folder, {}, on_step=lambda text, done, total: seen.append(done))
-    assert seen[0] == 7
+    assert seen[0] == 4
     assert again["episodes"] == results["episodes"]
     assert not (folder / CELLS).exists()
 
@@ -313,3 +319,16 @@ def test_bad_input_is_one_line_and_its_exit_code(run, tmp_path, args, code, word
     assert words in error
     assert error.count("\n") == 1
     assert not (tmp_path / "residuum-runs").exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_answers_are_those_of_all_features(data, settings, method):
+    """Fewer features that keep the inner products change no score; logistic regression stops early."""
+    embeddings = episodes.Embeddings(data, settings)
+    episode = embeddings.draw(0, 4)
+    train, queries = (normalize(data.samples[rows]) for rows in (episode.train, episode.queries))
+    few = episodes.in_few_dimensions(train, queries)
+    assert few[0].shape[1] < train.shape[1]
+    small = METHODS[method](few[0], episode.train_classes, few[1])
+    whole = METHODS[method](train, episode.train_classes, queries)
+    np.testing.assert_allclose(small.values, whole.values, atol=0.02 if method == "logistic" else 1e-8)

@@ -4,7 +4,7 @@ An episode has `ways` known classes with a few training samples ("shots") and so
 of `unknown` further classes, which a method should not take for known ones. The classes that are left over
 play the base classes of few-shot learning: SimpleShot subtracts their mean.
 
-A cell is one method on a block of episodes with one number of shots. Tables are derived from the cells.
+A cell is a few episodes with one number of shots, answered by every method. Tables come from the cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from residuum.system.json_text import to_json
 
 FORMAT = "residuum episodes 1"
 RESULTS = "results.json"
-BLOCK = 50  # episodes of one cell
+BLOCK = 10  # episodes of one cell
 
 Array = npt.NDArray[Any]
 
@@ -122,7 +122,21 @@ class Embeddings:
             mean = self.sums[episode.outside].sum(axis=0) / self.counts[episode.outside].sum()
         else:
             mean = np.zeros(train.shape[1])
-        return unit_rows(train - mean)[0], unit_rows(queries - mean)[0]
+        return in_few_dimensions(unit_rows(train - mean)[0], unit_rows(queries - mean)[0])
+
+
+def in_few_dimensions(train: Array, queries: Array) -> tuple[Array, Array]:
+    """The same inner products with the training samples from fewer features, where there are many.
+
+    These are coordinates in the span of the training samples, and one more for what a query has outside of
+    it. Every method here answers by such inner products and by norms, so its answers stay the same.
+    """
+    if train.shape[1] <= len(train) + 1:
+        return train, queries
+    basis = np.linalg.qr(train.T)[0]  # (n_features, n_train)
+    inside = queries @ basis
+    outside = np.linalg.norm(queries - inside @ basis.T, axis=1)
+    return np.column_stack([train @ basis, np.zeros(len(train))]), np.column_stack([inside, outside])
 
 
 def completed(
@@ -188,14 +202,12 @@ def false_positive_rate(known: Array, unknown: Array, true_positive_rate: float 
     return float(np.mean(unknown >= np.sort(known)[len(known) - accepted]))
 
 
-def measure(method: str, embeddings: Embeddings, episode: Episode) -> dict[str, float]:
+def measure(method: str, episode: Episode, samples: Array, queries: Array) -> dict[str, float]:
     """Accuracy on queries of known classes, how well unknown ones are told, and queries not converged.
 
     A query is the more likely known, the larger the score of its winning class, or ("margin") the larger the
     distance to the score of the runner-up.
     """
-    centre = "others" if method == SIMPLESHOT else embeddings.settings.centre
-    samples, queries = embeddings.unit_samples(episode, centre)
     found = METHODS[method](samples, episode.train_classes, queries)
     n_known = len(episode.query_classes)
     right = found.values[:n_known].argmax(axis=1) == episode.query_classes
@@ -209,32 +221,39 @@ def measure(method: str, embeddings: Embeddings, episode: Episode) -> dict[str, 
     return measures
 
 
+def measure_all(embeddings: Embeddings, episode: Episode) -> dict[str, dict[str, float]]:
+    """The measures of every method on one episode."""
+    settings, found = embeddings.settings, {}
+    samples = embeddings.unit_samples(episode, settings.centre)
+    for method in settings.methods:
+        own = embeddings.unit_samples(episode, "others") if method == SIMPLESHOT else samples
+        found[method] = measure(method, episode, *own)
+    return found
+
+
 def _work(data: Data, settings: Settings, cells: list[Cell], say: Say) -> Iterator[dict[str, Any]]:
     embeddings = Embeddings(data, settings)
     for recipe in (cell.recipe for cell in cells):
-        found = [
-            measure(recipe["method"], embeddings, embeddings.draw(number, recipe["shots"]))
-            for number in range(recipe["first"], recipe["stop"])
-        ]
-        yield {name: [each[name] for each in found] for name in found[0]}
+        numbers = range(recipe["first"], recipe["stop"])
+        found = [measure_all(embeddings, embeddings.draw(number, recipe["shots"])) for number in numbers]
+        yield {
+            "methods": {
+                method: {name: [each[method][name] for each in found] for name in found[0][method]}
+                for method in settings.methods
+            }
+        }
 
 
 def _cells(settings: Settings) -> list[Cell]:
     return [
         Cell(
-            name=f"shots-{shots}/episode-{first}-{method.replace(' ', '-')}",
-            title=f"{method}, {shots} shots, episode {first + 1}",
-            recipe={
-                "method": method,
-                "shots": shots,
-                "first": first,
-                "stop": min(first + BLOCK, settings.episodes),
-            },
+            name=f"shots-{shots}/episode-{first}",
+            title=f"{shots} shots, episode {first + 1}",
+            recipe={"shots": shots, "first": first, "stop": min(first + BLOCK, settings.episodes)},
             group=(first, shots),
         )
         for first in range(0, settings.episodes, BLOCK)
         for shots in settings.shots
-        for method in settings.methods
     ]
 
 
@@ -274,9 +293,10 @@ def run(
     for cell in cells:
         content = read_cell(cell.path(folder))
         assert content is not None
-        of_method = values.setdefault(str(cell.recipe["shots"]), {}).setdefault(cell.recipe["method"], {})
-        for name in (name for name in content if isinstance(content[name], list)):
-            of_method.setdefault(name, []).extend(content[name])
+        of_shots = values.setdefault(str(cell.recipe["shots"]), {})
+        for method, measures in content["methods"].items():
+            for name, found in measures.items():
+                of_shots.setdefault(method, {}).setdefault(name, []).extend(found)
     results = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
