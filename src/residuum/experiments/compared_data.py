@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.experiments.baselines import BASELINES
 from residuum.inputs import OwnData
 from residuum.inputs.splitting import train_test
+from residuum.models.recipe import Recipe
+from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 from residuum.system.files import sha256
 
 
@@ -31,10 +35,29 @@ class Data:
     labels: npt.NDArray[Any]  # (n_samples,)
     image_shape: tuple[int, ...] | None = None  # where a sample is a picture
     trials: tuple[Split, ...] = ()
+    numbers: str = "numbers"  # what the numbers of a sample are, such as columns or pixels
     scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
+    baseline_scale: str | None = "unit"  # the same for the baselines
     pca: int | None = None  # the same for principal directions
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
+    names: npt.NDArray[Any] | None = None  # what a user calls each sample; None is its number
+    paths: tuple[Path, ...] | None = None  # where a sample is an image file
     arguments: str = ""  # the command line that compares them
+
+    def name_of(self, sample: int) -> str:
+        """What a user calls a sample."""
+        return str(sample if self.names is None else self.names[sample])
+
+    def picture(self, sample: int) -> Pixels | None:
+        """A small picture of a sample, where it is one."""
+        if self.image_shape is not None:
+            low, high = min(0.0, float(self.samples.min())), float(self.samples.max())
+            return to_pixels(self.samples[sample], self.image_shape, low=low, high=high)
+        if self.paths is not None:
+            from residuum.features.image_files import read_image
+
+            return read_image(self.paths[sample], max_side=LARGEST_SIDE, min_side=1)
+        return None
 
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""
@@ -53,7 +76,19 @@ def bundled_digits() -> Data:
     from sklearn.datasets import load_digits
 
     samples, labels = load_digits(return_X_y=True)
-    return Data("digits", samples, labels, (8, 8))
+    return Data("digits", samples, labels, (8, 8), numbers="pixels")
+
+
+def recipe_of(data: Data, method: str) -> Recipe:
+    """The feature steps of a method; this is the one place where they are chosen."""
+    return Recipe(scale=data.baseline_scale if method in BASELINES else data.scale, pca=data.pca)
+
+
+def baseline_scale(data: OwnData, asked: str | None) -> str | None:
+    """How samples are scaled for the baselines: as asked; by default a table by column, others to norm 1."""
+    if asked is None:
+        return "standard" if data.kind == "table" and data.image_shape is None else "unit"
+    return None if asked == "none" else asked
 
 
 def random_split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:

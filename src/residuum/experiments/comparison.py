@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +20,47 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import UsageError
-from residuum.experiments.compared_data import Data, Split
+from residuum.experiments.baselines import BASELINES, GRIDS, BaselineSearch, compared, parameters_of
+from residuum.experiments.compared_data import Data, Split, recipe_of
+from residuum.experiments.errors import confusion, worst_errors
 from residuum.experiments.illustration import illustrate
-from residuum.experiments.linear import BASELINES, LinearSearch, compared, parameters_of
-from residuum.experiments.report import summarise
 from residuum.experiments.runner import CELLS, Cell, Job, OnStep, Say, read_cell, run_job
+from residuum.experiments.summary import lead, summarise
 from residuum.models.recipe import Recipe, feature_steps, fold_features, group_folds, maker_of
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
-FORMAT = "residuum comparison 2"
+FORMAT = "residuum comparison 3"
 RESULTS = "results.json"
 
 # Parameters that are not the defaults, tuned by cross-validation in the training samples of the digits, at 50
 # per class and seed 0 (benchmarks/compare_parameters.py); the table names them. NSC needs it most: with as
-# many samples per class as features, the small default ridge lets every class reproduce every query.
-TUNED: dict[str, dict[str, float]] = {"SVM": {"C": 10}, "softmax": {"C": 100}, "NSC": {"l2": 0.1}}
+# many samples per class as features, the small default ridge lets every class reproduce every query. Those of
+# baselines are for samples of norm 1; on other features baselines have the defaults of scikit-learn.
+TUNED: dict[str, dict[str, float]] = {
+    "SVM": {"C": 10},
+    "softmax": {"C": 100},
+    "kNN": {"n_neighbors": 1},
+    "NSC": {"l2": 0.1},
+}
 
-COSTS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
+def tuned(method: str, scale: str | None) -> dict[str, float]:
+    """Fixed parameters of a method, other than the defaults, for samples that are scaled so."""
+    return {} if method in BASELINES and scale != "unit" else TUNED.get(method, {})
 
 
-def make_estimator(method: str, *, select: str = "fixed", seed: int = 0) -> Any:
+def make_estimator(method: str, *, select: str = "fixed", seed: int = 0, scale: str | None = "unit") -> Any:
     """A method with fixed parameters, or with ``select="cv"`` the search that chooses them."""
-    values = TUNED.get(method, {}) if select == "fixed" else {}
+    values = tuned(method, scale) if select == "fixed" else {}
     if method not in BASELINES:
         return maker_of(method, select)(**values)
-    make = partial(BASELINES[method], max_iter=10_000, seed=seed)
-    return make(**values) if select == "fixed" else LinearSearch(make, COSTS)
+
+    def make(**chosen: Any) -> Any:
+        estimator = BASELINES[method](**chosen)
+        return estimator.set_params(**{n: seed for n in ("random_state",) if n in estimator.get_params()})
+
+    return make(**values) if select == "fixed" else BaselineSearch(make, GRIDS[method])
 
 
 @dataclass(frozen=True)
@@ -81,11 +94,13 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
 
     Returns the raw content of a cell: a label per query, times, and the certificate where there is one.
     `violation`, `gap` and `support` hold one number per query; they are None for methods without codes.
+    `errors` are the worst ones, explained.
     """
-    estimator = make_estimator(method, select=select, seed=seed)
+    recipe = recipe_of(data, method)
+    estimator = make_estimator(method, select=select, seed=seed, scale=recipe.scale)
     labels = data.labels[parts.train]
-    options = _search_options(estimator, data, parts) if select == "cv" else {}
-    samples, queries = _features(data, parts)
+    options = _search_options(estimator, data, parts, recipe) if select == "cv" else {}
+    samples, queries = _features(data, parts, recipe)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
@@ -94,6 +109,7 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         predictions = estimator.predict(queries)
         finished = time.perf_counter()
         certificate = _certificate(estimator, queries)
+        errors = worst_errors(estimator, queries, predictions, data.labels[parts.test], parts)
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     return {
         "method": method,
@@ -104,6 +120,7 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         **certificate,
         "warnings": list(texts),
         "chosen": getattr(estimator, "best_params_", None),
+        "errors": errors,
     }
 
 
@@ -124,21 +141,20 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def _search_options(search: Any, data: Data, parts: Split) -> dict[str, Any]:
+def _search_options(search: Any, data: Data, parts: Split, recipe: Recipe) -> dict[str, Any]:
     """What the fit of a search is given, so that its folds keep groups together and learn their features."""
     groups = None if data.groups is None else data.groups[parts.train]
     if groups is not None:
         search.cv = group_folds(groups)
     elif np.unique(data.labels[parts.train], return_counts=True)[1].min() < 2:
         raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
-    recipe = Recipe(scale=data.scale, pca=data.pca)
     return {"groups": groups, "fold_features": fold_features(data.samples[parts.train], recipe)}
 
 
-def _features(data: Data, parts: Split) -> tuple[Any, Any]:
-    """Training samples and queries, scaled and projected as the data ask for."""
+def _features(data: Data, parts: Split, recipe: Recipe) -> tuple[Any, Any]:
+    """Training samples and queries after the feature steps of a recipe, which learn from the former."""
     samples, queries = data.samples[parts.train], data.samples[parts.test]
-    for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape):
+    for _, step in feature_steps(recipe, samples.shape):
         samples, queries = step.fit_transform(samples), step.transform(queries)
     return samples, queries
 
@@ -146,18 +162,34 @@ def _features(data: Data, parts: Split) -> tuple[Any, Any]:
 def _illustration(data: Data, parts: Split) -> dict[str, Any]:
     """The first query of the first trial, with the features that were classified."""
     query = int(parts.test[0])
-    samples, queries = _features(data, Split(parts.train, parts.test[:1]))
+    samples, queries = _features(data, Split(parts.train, parts.test[:1]), recipe_of(data, "NRC"))
     found = illustrate(samples, data.labels[parts.train], queries[0], data.labels[query])
     if data.image_shape is not None and data.scale is None and data.pca is None:
         found |= {"sample": data.samples[query], "image_shape": data.image_shape}
     return {"query": query, **found}
 
 
-def parameters(settings: Settings) -> dict[str, dict[str, Any]]:
+def parameters(settings: Settings, data: Data) -> dict[str, dict[str, Any]]:
     """Every parameter of every method, by value."""
-    return {
-        method: parameters_of(make_estimator(method, select=settings.select, seed=settings.seed))
+    made = {
+        method: make_estimator(
+            method, select=settings.select, seed=settings.seed, scale=recipe_of(data, method).scale
+        )
         for method in settings.methods
+    }
+    return {method: parameters_of(estimator) for method, estimator in made.items()}
+
+
+def features(settings: Settings, data: Data) -> dict[str, Any]:
+    """What the methods are given: the numbers of the data, and the steps that change them for each method."""
+    shape = (len(data.trials[0].train), data.samples.shape[1])
+    return {
+        "numbers": data.numbers,
+        "count": shape[1],
+        "steps": {
+            method: [" ".join(repr(step).split()) for _, step in feature_steps(recipe_of(data, method), shape)]
+            for method in settings.methods
+        },
     }
 
 
@@ -227,11 +259,12 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
             "classes": np.unique(data.labels).tolist(),
             "scale": data.scale,
             "pca": data.pca,
+            "features": features(settings, data),
             "arguments": data.arguments,
         },
         "settings": asdict(settings),
-        "parameters": parameters(settings),
-        "tuned": {method: TUNED[method] for method in settings.methods if method in TUNED},
+        "parameters": parameters(settings, data),
+        "tuned": {m: found for m in settings.methods if (found := tuned(m, recipe_of(data, m).scale))},
         "machine": machine,
         "trials": [
             {
@@ -245,4 +278,21 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
         "cells": cells,
         "illustration": _illustration(data, data.trials[0]),
     }
-    return {**results, "summary": summarise(results)}
+    results["summary"] = summarise(results)
+    results["lead"] = lead(results, set(BASELINES))
+    return {**results, **_errors(results)}
+
+
+def _errors(results: dict[str, Any]) -> dict[str, Any]:
+    """The confusions of the best method, and the worst errors of the best one that explains its answers."""
+    order = sorted(results["summary"], key=lambda row: -row["accuracy_mean"])
+    best = results["lead"]["best"]
+    explained = next((row["method"] for row in order if row["method"] not in BASELINES), None)
+    truths = [trial["labels"] for trial in results["trials"]]
+    cells = {name: [c for c in results["cells"] if c["method"] == name] for name in (best, explained)}
+    counted = confusion(results["data"]["classes"], truths, [c["predictions"] for c in cells[best]])
+    worst = cells[explained][0]["errors"] if explained else []
+    return {
+        "confusion": {"method": best, **counted},
+        "worst_errors": {"method": explained, "trial": 0, "errors": worst},
+    }
