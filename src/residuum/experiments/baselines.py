@@ -39,18 +39,19 @@ class BoundedBoosting(HistGradientBoostingClassifier):
     """Gradient boosting with small trees, in as many rounds up to 100 as `WORK` allows.
 
     A round makes one tree for every class (one tree for two classes), and the time of a tree grows with the
-    features. With fewer rounds the learning rate is raised in proportion, to 0.5 at most, and a warning says
+    features. With fewer rounds the learning rate is raised in proportion, to 0.3 at most, and a warning says
     so. One thread works: the threads of trees as small as these wait for each other longer than they work.
     """
 
     def __init__(
-        self, *, max_leaf_nodes: int = 8, min_samples_leaf: int = 10, random_state: int | None = None
+        self, *, max_leaf_nodes: int = 8, min_samples_leaf: int = 20, random_state: int | None = None
     ) -> None:
         super().__init__(
             max_iter=ROUNDS,
             max_leaf_nodes=max_leaf_nodes,
             min_samples_leaf=min_samples_leaf,
             max_bins=32,
+            l2_regularization=1.0,  # without it, leaves of rare classes overshoot at the larger learning rates
             early_stopping=False,
             random_state=random_state,
         )
@@ -63,7 +64,7 @@ class BoundedBoosting(HistGradientBoostingClassifier):
         rounds = int(WORK / (trees * X.shape[1] * (len(X) + 1000)))
         if rounds < ROUNDS:
             self.max_iter = max(1, rounds)
-            self.learning_rate = min(0.5, 0.1 * ROUNDS / self.max_iter)
+            self.learning_rate = min(0.3, 0.1 * ROUNDS / self.max_iter)
             warnings.warn(
                 f"Gradient boosting was cut short to bound its time: {n_classes} classes and {X.shape[1]} "
                 f"features leave it fewer than {ROUNDS} rounds of trees. More might do better.",
