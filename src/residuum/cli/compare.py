@@ -81,7 +81,7 @@ def compare(
         samples = bundled_digits()
         train_per_class = 50 if train_per_class is None else train_per_class
     else:
-        samples, train_per_class = _own_samples(data, trials, train_per_class, seed, options)
+        samples, train_per_class = _own_samples(data, trials, train_per_class, seed, select, options)
     if train_per_class is not None:
         count = 5 if trials is None else trials
         splits = random_splits(
@@ -97,7 +97,7 @@ def compare(
             "data": samples.name,
             **asdict(settings),
             "parameters": comparison.parameters(settings, samples),
-            "features": comparison.features(settings, samples),
+            "features": comparison.features_of(settings, samples),
             "machine": machine,
             "content": samples.fingerprint(),
         }
@@ -150,11 +150,21 @@ def _command_line(context: click.Context) -> str:
 
 
 def _own_samples(
-    path: Path, trials: int | None, train_per_class: int | None, seed: int, options: dict[str, Any]
+    path: Path,
+    trials: int | None,
+    train_per_class: int | None,
+    seed: int,
+    select: str,
+    options: dict[str, Any],
 ) -> tuple[Data, int | None]:
     """Samples of a file or folder with their trials, or else how many samples of each class are to train."""
-    from residuum.experiments.compared_data import Data, baseline_scale, given_trials, half_of_smallest_class
-    from residuum.models.preparing import chosen_scale
+    from residuum.experiments.compared_data import (
+        Data,
+        baseline_features,
+        given_trials,
+        half_of_smallest_class,
+    )
+    from residuum.models.preparing import chosen_features
 
     found, numbers = input_output.read_with_test(path, options), "columns"
     if found.labels is None:
@@ -186,9 +196,8 @@ def _own_samples(
         image_shape=shape if shape is not None and len(shape) == 2 else None,
         trials=given or (),
         numbers=numbers,
-        scale=chosen_scale(found, options["scale"]),
-        baseline_scale=baseline_scale(found, options["scale"]),
-        pca=options["pca"],
+        features=chosen_features(found, options, select=select),
+        baseline_features=baseline_features(found, options),
         groups=found.groups,
         names=found.names,
         paths=found.paths,

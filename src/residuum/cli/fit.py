@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,12 @@ from residuum.cli.input_output import (
 from residuum.cli.options import FILE
 from residuum.errors import UsageError
 from residuum.system.json_text import plain, to_json
+from residuum.system.progress import progress_bars
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
     from residuum.models import Fitted, Recipe
+    from residuum.models.choosing import MethodChoice
 
 FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 
@@ -37,7 +40,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
     metavar="NAME",
     default="SoftNRC",
     show_default=True,
-    help="The classifier, such as NRC or CRC, in any case; a wrong name lists them all.",
+    help="The classifier, such as NRC or CRC, in any case; a wrong name lists them all, and auto chooses.",
 )
 @click.option(
     "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Parameter of the method; repeatable."
@@ -68,31 +71,42 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     """
     from residuum.inputs.image_features import thumbnails
     from residuum.models import Recipe, find_method, fit_recipe, parse_settings
+    from residuum.models.choosing import AUTO, choose_method
     from residuum.models.file import save_model
-    from residuum.models.preparing import chosen_scale
+    from residuum.models.preparing import chosen_features, features_note
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
-    options["method"] = find_method(options["method"])
-    options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
+    automatic = options["method"].lower() == AUTO
+    if automatic and options["settings"]:
+        raise UsageError("--set names parameters of one method: leave it out, or name the method.")
+    if not automatic:
+        options["method"] = find_method(options["method"])
+        options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
     options["confidence"] = _confidence(options)
     samples = read_with_test(data, options)
     with limit_threads(n_jobs), report_warnings() as unconverged:
         samples, before = _prepared(samples, options)
         recipe = Recipe(
             scattering=options["extractor"] == "scattering",
-            scale=chosen_scale(samples, options["scale"]),
-            **{name: options[name] for name in ("method", "select", "settings", "pca", "confidence")},
+            features=chosen_features(samples, options, select=options["select"]),
+            **{name: options[name] for name in ("method", "select", "confidence")},
+            settings=dict(options["settings"]),
         )
+        click.echo(f"{data}: {features_note(samples, recipe.features, options)}", err=True)
         train, test = samples.rows(samples.split == "train"), samples.rows(samples.split == "test")
-        shape = train.image_shape
-        fitted = fit_recipe(
-            recipe, train.features, train.labels, groups=train.groups, image_shape=shape, before=before
-        )
+        known: dict[str, Any] = {"groups": train.groups, "image_shape": train.image_shape}
+        choice = None
+        if automatic:
+            with progress_bars() as report:
+                on_step = partial(report, "methods")
+                choice = choose_method(recipe, train.features, train.labels, **known, on_step=on_step)
+            recipe = replace(recipe, method=choice.ranking[0])
+        fitted = fit_recipe(recipe, train.features, train.labels, **known, before=before)
         held_out = _held_out(fitted, test, len(before)) if len(test) else None
-        about = _about(train, recipe, fitted, options["extractor"])
+        about = _about(train, recipe, fitted, choice, options["extractor"])
         save_model(fitted.estimator, target, about=about, images=thumbnails(train))
-    _report(out, train, fitted, held_out, as_json)
+    _report(out, train, fitted, choice, held_out, as_json)
     require_convergence(unconverged)
 
 
@@ -143,7 +157,9 @@ def _held_out(fitted: Fitted, test: OwnData, n_before: int) -> dict[str, Any]:
     return {name: found[name] for name in kept if name in found}
 
 
-def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None) -> dict[str, Any]:
+def _about(
+    train: OwnData, recipe: Recipe, fitted: Fitted, choice: MethodChoice | None, extractor: str | None
+) -> dict[str, Any]:
     """The notes in the model file, by which new data are read alike."""
     assert train.features is not None
     raw = train.kind != "images" or extractor == "pixels"
@@ -154,19 +170,25 @@ def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None
             "label": train.label,
             "n_features": train.features.shape[1] if raw else None,
             "image_shape": train.image_shape,
-            "features": {"with": extractor, "scale": recipe.scale, "pca": recipe.pca},
+            "features": {"with": extractor, **asdict(fitted.features)},
         },
         "samples": train.names,
         "method": recipe.method,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "residuum": __version__,
         **({"selection": fitted.selection} if fitted.selection else {}),
+        **({"choice": choice.to_dict()} if choice else {}),
     }
     return plain(about)
 
 
 def _report(
-    out: Path, train: OwnData, fitted: Fitted, held_out: dict[str, Any] | None, as_json: bool
+    out: Path,
+    train: OwnData,
+    fitted: Fitted,
+    choice: MethodChoice | None,
+    held_out: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
     import numpy as np
 
@@ -176,6 +198,7 @@ def _report(
         summary = {
             "model": str(out),
             "method": steps[-1],
+            "choice": choice.to_dict() if choice else None,
             "parameters": fitted.parameters,
             "selection": fitted.selection or None,
             "steps": steps,
@@ -183,6 +206,7 @@ def _report(
             "classes": classes,
             "samples_per_class": counts,
             "features": n_features,
+            "prepared": asdict(fitted.features),
             "held_out": held_out,
         }
         click.echo(to_json(summary), nl=False)
@@ -192,12 +216,15 @@ def _report(
         f"{out}: {' -> '.join(steps)}, {len(train)} samples, {len(classes)} classes "
         f"({sizes} sample{'s' if counts.max() > 1 else ''} each), {n_features} features"
     )
+    if choice:
+        click.echo(str(choice))
     if fitted.selection:
         chosen = ", ".join(
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
             for name, value in fitted.selection["parameters"].items()
         )
-        click.echo(f"Chosen by cross-validation: {chosen} ({100 * fitted.selection['score']:.1f} %)")
+        said = f"{chosen}; {fitted.selection['features']} ({100 * fitted.selection['score']:.1f} %)"
+        click.echo(f"Chosen by cross-validation: {said}")
     if held_out is None:
         click.echo("No held-out samples: --test-size 0.3 would tell how good the model is.", err=True)
     else:

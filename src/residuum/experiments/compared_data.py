@@ -13,7 +13,8 @@ from residuum.errors import DataFormatError, UsageError
 from residuum.experiments.baselines import BASELINES
 from residuum.inputs import OwnData
 from residuum.inputs.splitting import train_test
-from residuum.models.recipe import Recipe
+from residuum.models.preparing import kind_of
+from residuum.models.recipe import Features
 from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 from residuum.system.files import sha256
 
@@ -36,9 +37,8 @@ class Data:
     image_shape: tuple[int, ...] | None = None  # where a sample is a picture
     trials: tuple[Split, ...] = ()
     numbers: str = "numbers"  # what the numbers of a sample are, such as columns or pixels
-    scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
-    baseline_scale: str | None = "unit"  # the same for the baselines
-    pca: int | None = None  # the same for principal directions
+    features: tuple[Features, ...] = (Features(),)  # candidates, fitted to the training samples of each trial
+    baseline_features: Features = Features("unit")  # what the baselines are given instead
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
     names: npt.NDArray[Any] | None = None  # what a user calls each sample; None is its number
     paths: tuple[Path, ...] | None = None  # where a sample is an image file
@@ -79,16 +79,16 @@ def bundled_digits() -> Data:
     return Data("digits", samples, labels, (8, 8), numbers="pixels")
 
 
-def recipe_of(data: Data, method: str) -> Recipe:
-    """The feature steps of a method; this is the one place where they are chosen."""
-    return Recipe(scale=data.baseline_scale if method in BASELINES else data.scale, pca=data.pca)
+def features_for(method: str, data: Data) -> tuple[Features, ...]:
+    """Candidates for the features of a method; this is the one place where methods get different ones."""
+    return (data.baseline_features,) if method in BASELINES else data.features
 
 
-def baseline_scale(data: OwnData, asked: str | None) -> str | None:
-    """How samples are scaled for the baselines: as asked; by default a table by column, others to norm 1."""
-    if asked is None:
-        return "standard" if data.kind == "table" and data.image_shape is None else "unit"
-    return None if asked == "none" else asked
+def baseline_features(data: OwnData, options: dict[str, Any]) -> Features:
+    """What suits the baselines: as asked; by default a table by columns of deviation 1, others by norm 1."""
+    table = kind_of(data) == "a table" and not options["embeddings"]
+    scale = ("standard" if table else "unit") if options["scale"] is None else options["scale"]
+    return Features(None if scale == "none" else scale, options["pca"])
 
 
 def random_split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:

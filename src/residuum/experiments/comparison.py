@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 from residuum.errors import UsageError
 from residuum.experiments.baselines import BASELINES, GRIDS, BaselineSearch, compared, parameters_of
-from residuum.experiments.compared_data import Data, Split, recipe_of
+from residuum.experiments.compared_data import Data, Split, features_for
 from residuum.experiments.errors import confusion, worst_errors
 from residuum.experiments.illustration import illustrate
 from residuum.experiments.runner import CELLS, Cell, Job, OnStep, Say, read_cell, run_job
 from residuum.experiments.summary import lead, summarise
-from residuum.models.recipe import Recipe, feature_steps, fold_features, group_folds, maker_of
+from residuum.models.recipe import Features, feature_search, group_folds, maker_of
+from residuum.selection import PipelineCV
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
@@ -96,11 +97,15 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
     `violation`, `gap` and `support` hold one number per query; they are None for methods without codes.
     `errors` are the worst ones, explained.
     """
-    recipe = recipe_of(data, method)
-    estimator = make_estimator(method, select=select, seed=seed, scale=recipe.scale)
+    features = features_for(method, data)
+    estimator = make_estimator(method, select=select, seed=seed, scale=features[0].scale)
     labels = data.labels[parts.train]
-    options = _search_options(estimator, data, parts, recipe) if select == "cv" else {}
-    samples, queries = _features(data, parts, recipe)
+    samples, queries = data.samples[parts.train], data.samples[parts.test]
+    options: dict[str, Any] = {}
+    if select == "cv":
+        estimator, options = _search(estimator, data, parts, features)
+    if not isinstance(estimator, PipelineCV):
+        samples, queries = _prepared(features[0], samples, queries)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
@@ -108,8 +113,9 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         fitted = time.perf_counter()
         predictions = estimator.predict(queries)
         finished = time.perf_counter()
-        certificate = _certificate(estimator, queries)
-        errors = worst_errors(estimator, queries, predictions, data.labels[parts.test], parts)
+        classifier, coded = _chosen(estimator, queries)
+        certificate = _certificate(classifier, coded)
+        errors = worst_errors(classifier, coded, predictions, data.labels[parts.test], parts)
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     return {
         "method": method,
@@ -119,9 +125,27 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         "predict_seconds": finished - fitted,
         **certificate,
         "warnings": list(texts),
-        "chosen": getattr(estimator, "best_params_", None),
+        "chosen": _chosen_parameters(estimator, features),
         "errors": errors,
     }
+
+
+def _chosen(estimator: Any, queries: Any) -> tuple[Any, Any]:
+    """The classifier itself, and the queries as it takes them."""
+    if not isinstance(estimator, PipelineCV):
+        return estimator, queries
+    chosen = estimator.best_estimator_
+    return chosen[-1], chosen[:-1].transform(queries)
+
+
+def _chosen_parameters(estimator: Any, features: tuple[Features, ...]) -> dict[str, Any] | None:
+    """What a search chose, features in words; None where nothing was searched."""
+    found = getattr(estimator, "best_params_", None)
+    if not isinstance(estimator, PipelineCV):
+        return found
+    chosen = dict(estimator.best_params_)
+    position = chosen.pop("features")
+    return chosen if len(features) == 1 else {"features": str(features[position]), **chosen}
 
 
 def _certificate(estimator: Any, queries: Any) -> dict[str, Any]:
@@ -141,20 +165,28 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def _search_options(search: Any, data: Data, parts: Split, recipe: Recipe) -> dict[str, Any]:
-    """What the fit of a search is given, so that its folds keep groups together and learn their features."""
+def _search(
+    search: Any, data: Data, parts: Split, features: tuple[Features, ...]
+) -> tuple[Any, dict[str, Any]]:
+    """A search whose folds keep groups together and learn their features, and options for its fit."""
+    samples, labels = data.samples[parts.train], data.labels[parts.train]
     groups = None if data.groups is None else data.groups[parts.train]
     if groups is not None:
         search.cv = group_folds(groups)
-    elif np.unique(data.labels[parts.train], return_counts=True)[1].min() < 2:
+    elif np.unique(labels, return_counts=True)[1].min() < 2:
         raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
-    return {"groups": groups, "fold_features": fold_features(data.samples[parts.train], recipe)}
+    if not isinstance(search, BaselineSearch):
+        return feature_search(search, features, samples, labels), {"groups": groups}
+
+    def fold_features(train: Any, test: Any) -> tuple[Any, Any]:
+        return _prepared(features[0], samples[train], samples[test])
+
+    return search, {"groups": groups, "fold_features": fold_features}
 
 
-def _features(data: Data, parts: Split, recipe: Recipe) -> tuple[Any, Any]:
-    """Training samples and queries after the feature steps of a recipe, which learn from the former."""
-    samples, queries = data.samples[parts.train], data.samples[parts.test]
-    for _, step in feature_steps(recipe, samples.shape):
+def _prepared(features: Features, samples: Any, queries: Any) -> tuple[Any, Any]:
+    """Training samples and queries by steps that are fitted to the training samples alone."""
+    for _, step in features.steps(samples.shape):
         samples, queries = step.fit_transform(samples), step.transform(queries)
     return samples, queries
 
@@ -162,9 +194,10 @@ def _features(data: Data, parts: Split, recipe: Recipe) -> tuple[Any, Any]:
 def _illustration(data: Data, parts: Split) -> dict[str, Any]:
     """The first query of the first trial, with the features that were classified."""
     query = int(parts.test[0])
-    samples, queries = _features(data, Split(parts.train, parts.test[:1]), recipe_of(data, "NRC"))
+    features = data.features[-1]
+    samples, queries = _prepared(features, data.samples[parts.train], data.samples[parts.test[:1]])
     found = illustrate(samples, data.labels[parts.train], queries[0], data.labels[query])
-    if data.image_shape is not None and data.scale is None and data.pca is None:
+    if data.image_shape is not None and features == Features():
         found |= {"sample": data.samples[query], "image_shape": data.image_shape}
     return {"query": query, **found}
 
@@ -173,23 +206,19 @@ def parameters(settings: Settings, data: Data) -> dict[str, dict[str, Any]]:
     """Every parameter of every method, by value."""
     made = {
         method: make_estimator(
-            method, select=settings.select, seed=settings.seed, scale=recipe_of(data, method).scale
+            method, select=settings.select, seed=settings.seed, scale=features_for(method, data)[0].scale
         )
         for method in settings.methods
     }
     return {method: parameters_of(estimator) for method, estimator in made.items()}
 
 
-def features(settings: Settings, data: Data) -> dict[str, Any]:
-    """What the methods are given: the numbers of the data, and the steps that change them for each method."""
-    shape = (len(data.trials[0].train), data.samples.shape[1])
+def features_of(settings: Settings, data: Data) -> dict[str, Any]:
+    """What the methods are given: the numbers of the data, and what is made of them for each method."""
     return {
         "numbers": data.numbers,
-        "count": shape[1],
-        "steps": {
-            method: [" ".join(repr(step).split()) for _, step in feature_steps(recipe_of(data, method), shape)]
-            for method in settings.methods
-        },
+        "count": data.samples.shape[1],
+        "candidates": {m: [str(some) for some in features_for(m, data)] for m in settings.methods},
     }
 
 
@@ -257,14 +286,12 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
             "n_samples": len(data.labels),
             "n_features": data.samples.shape[1],
             "classes": np.unique(data.labels).tolist(),
-            "scale": data.scale,
-            "pca": data.pca,
-            "features": features(settings, data),
+            "features": features_of(settings, data),
             "arguments": data.arguments,
         },
         "settings": asdict(settings),
         "parameters": parameters(settings, data),
-        "tuned": {m: found for m in settings.methods if (found := tuned(m, recipe_of(data, m).scale))},
+        "tuned": {m: found for m in settings.methods if (found := tuned(m, features_for(m, data)[0].scale))},
         "machine": machine,
         "trials": [
             {

@@ -67,9 +67,9 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
 def feature_words(features: dict[str, Any]) -> str:
     """What the methods were given, in one sentence."""
     ways: dict[str, list[str]] = {}
-    for method, steps in features["steps"].items():
-        ways.setdefault(" -> ".join(step.removesuffix("()") for step in steps), []).append(method)
-    told = [f"{way or 'as they are'} for {', '.join(methods)}" for way, methods in ways.items()]
+    for method, candidates in features["candidates"].items():
+        ways.setdefault(" or ".join(candidates), []).append(method)
+    told = [f"{way} for {', '.join(methods)}" for way, methods in ways.items()]
     return f"Features: {features['count']} {features['numbers']}; {'; '.join(told)}."
 
 
