@@ -12,8 +12,8 @@ import pytest
 from residuum import CRC
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.experiments import comparison
+from residuum.experiments.baselines import compared
 from residuum.experiments.compared_data import Data, bundled_digits, random_split, random_splits
-from residuum.experiments.linear import compared
 from residuum.experiments.report import comparison_table, report_page
 from residuum.experiments.runner import CELLS, SETTINGS, open_folder
 from residuum.reports.table import Table, markdown, print_table

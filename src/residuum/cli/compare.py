@@ -56,10 +56,10 @@ def compare(
     with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file), there
     is one trial on them; --test-size and --groups say how random splits are made.
 
-    The table goes to standard output. A run folder gets results.json (every raw prediction, certificate,
-    version and seed), table.md and report.html, with the classes that are confused and the worst errors
-    explained. One sentence says who leads and whether that is within chance. An interrupted run continues when the same command is given
-    again with --out and its folder.
+    The table goes to standard output; one sentence under it says who leads, and whether within chance. A run
+    folder gets results.json (every raw prediction, certificate, version and seed), table.md and report.html,
+    with the classes that are confused and the worst errors explained. An interrupted run continues when the
+    same command is given again with --out and its folder.
     """
     from residuum.experiments import comparison
     from residuum.experiments.compared_data import bundled_digits, random_splits

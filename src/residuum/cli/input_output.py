@@ -18,6 +18,7 @@ from residuum.cli.options import DELIMITERS
 from residuum.errors import (
     DataError,
     DataFormatError,
+    InterruptedRunError,
     ModelFileError,
     NotConvergedError,
     UsageError,
@@ -170,10 +171,21 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
         extractor = built_extractor(name, options["weights"], options["device"])
         if data.split is not None and (data.split == "test").any():
             fit_extractor(extractor, data.rows(data.split == "train").paths or ())
-        with progress_bars() as report:
+        with progress_bars() as report, _keeping_features():
             found = with_features(data, extractor, progress=partial(report, name))
     say_notes(found, before=data)
     return found, extractor
+
+
+@contextmanager
+def _keeping_features() -> Iterator[None]:
+    """Say to who interrupts that the features of images are kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "The features that were computed so far are kept: the same command goes on from there."
+        ) from None
 
 
 def say_notes(data: OwnData, *, before: OwnData | None = None) -> None:

@@ -1,5 +1,7 @@
-"""What the representation classifiers are compared with: linear SVM, softmax, k-nearest neighbours and gradient
-boosting, with their parameters chosen by the same cross-validation."""
+"""What the representation classifiers are compared with: SVM, softmax, k-nearest neighbours and boosting.
+
+Their parameters are chosen by the same cross-validation as those of the others.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class NearestNeighbours(KNeighborsClassifier):
 
     def fit(self, X: Array, y: Array) -> NearestNeighbours:
         """Keep the samples."""
-        self.n_neighbors = min(self.n_neighbors, len(X))
+        self.n_neighbors: int = min(self.n_neighbors, len(X))
         return super().fit(X, y)
 
 
@@ -51,14 +53,14 @@ class BoundedBoosting(HistGradientBoostingClassifier):
             max_leaf_nodes=max_leaf_nodes,
             min_samples_leaf=min_samples_leaf,
             max_bins=32,
-            l2_regularization=1.0,  # without it, leaves of rare classes overshoot at the larger learning rates
+            l2_regularization=1.0,  # without it, leaves of rare classes overshoot at larger learning rates
             early_stopping=False,
             random_state=random_state,
         )
 
     def fit(self, X: Array, y: Array) -> BoundedBoosting:
         """Make the trees; where there are few samples, smaller leaves are allowed than asked for."""
-        self.min_samples_leaf = min(self.min_samples_leaf, max(1, len(X) // 5))
+        self.min_samples_leaf: int = min(self.min_samples_leaf, max(1, len(X) // 5))
         n_classes = len(np.unique(y))
         trees = 1 if n_classes == 2 else n_classes
         rounds = int(WORK / (trees * X.shape[1] * (len(X) + 1000)))
@@ -115,9 +117,7 @@ class BaselineSearch:
     The first candidate wins a tie.
     """
 
-    def __init__(
-        self, make: Callable[..., Any], grid: Mapping[str, Sequence[Any]], cv: Any = None
-    ) -> None:
+    def __init__(self, make: Callable[..., Any], grid: Mapping[str, Sequence[Any]], cv: Any = None) -> None:
         self._make, self._grid, self.cv = make, dict(grid), cv
         self._candidates: list[dict[str, Any]] = list(ParameterGrid(self._grid))
 
@@ -133,7 +133,10 @@ class BaselineSearch:
         for train, test in folds.split(X, y, groups):
             learned, held_out = fold_features(train, test) if fold_features else (X[train], X[test])
             scores.append(
-                [self._make(**some).fit(learned, y[train]).score(held_out, y[test]) for some in self._candidates]
+                [
+                    self._make(**some).fit(learned, y[train]).score(held_out, y[test])
+                    for some in self._candidates
+                ]
             )
         means = np.mean(scores, axis=0)
         best = int(means.argmax())

@@ -18,6 +18,8 @@ from residuum.models.recipe import Features
 from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 from residuum.system.files import sha256
 
+NORM_1 = Features("unit")
+
 
 @dataclass(frozen=True)
 class Split:
@@ -38,7 +40,7 @@ class Data:
     trials: tuple[Split, ...] = ()
     numbers: str = "numbers"  # what the numbers of a sample are, such as columns or pixels
     features: tuple[Features, ...] = (Features(),)  # candidates, fitted to the training samples of each trial
-    baseline_features: Features = Features("unit")  # what the baselines are given instead
+    baseline_features: Features = NORM_1  # what the baselines are given instead
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
     names: npt.NDArray[Any] | None = None  # what a user calls each sample; None is its number
     paths: tuple[Path, ...] | None = None  # where a sample is an image file

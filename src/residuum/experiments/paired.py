@@ -24,9 +24,7 @@ def mcnemar(first: Hits, second: Hits) -> float:
     return float(stats.binomtest(only_first, both).pvalue) if both else 1.0
 
 
-def paired_test(
-    first: Sequence[Hits], second: Sequence[Hits], *, overlap: float = 0.0
-) -> tuple[float, str]:
+def paired_test(first: Sequence[Hits], second: Sequence[Hits], *, overlap: float = 0.0) -> tuple[float, str]:
     """Two-sided p-value of equal accuracy of two methods, and the name of the test.
 
     For one trial it is the exact test of McNemar. For J trials it is a t-test of the differences d of the

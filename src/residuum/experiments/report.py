@@ -49,10 +49,10 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
     settings, summary = results["settings"], results["summary"]
     spread = "mean ± standard deviation over the trials" if settings["trials"] > 1 else "of a single trial"
     notes = [
-        results["lead"]["sentence"],
+        results["lead"]["sentence"],  # the page leaves it out of its notes
         feature_words(results["data"]["features"]),
         f"Accuracy: {spread}. Predict: milliseconds per query. Support: mean number of non-zero "
-        "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum."
+        "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum.",
     ]
     notes += _chosen_notes(summary) if settings["select"] == "cv" else _fixed_notes(results)
     notes += [

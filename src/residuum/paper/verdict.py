@@ -59,8 +59,8 @@ def _in_short(outcomes: list[Outcome]) -> str:
     return (
         "In short, with parameters chosen on the training samples by our own searches (protocol best), the "
         f"best is, {'; '.join(texts)} (a tie to 0.1 point counts for both; linear are SVM and softmax). "
-        f"{_chance(outcomes)} So {end}, and the sparse, collaborative and non-negative representations are at "
-        f"most {_apart(outcomes):.1f} points apart."
+        f"{_chance(outcomes)} So {end}, and the sparse, collaborative and non-negative representations are "
+        f"at most {_apart(outcomes):.1f} points apart."
     )
 
 
