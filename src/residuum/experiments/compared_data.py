@@ -47,8 +47,9 @@ class Data:
     arguments: str = ""  # the command line that compares them
 
     def name_of(self, sample: int) -> str:
-        """What a user calls a sample."""
-        return str(sample if self.names is None else self.names[sample])
+        """What a user calls a sample; a number alone would not say that it is one."""
+        name = str(sample if self.names is None else self.names[sample])
+        return f"sample {name}" if name.isdecimal() else name
 
     def picture(self, sample: int) -> Pixels | None:
         """A small picture of a sample, where it is one."""

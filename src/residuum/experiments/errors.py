@@ -12,7 +12,7 @@ from residuum.experiments.compared_data import Split
 Array = npt.NDArray[Any]
 
 SHOWN_ERRORS = 5
-SHOWN_ATOMS = 6
+SHOWN_ATOMS = 5
 
 
 def worst_errors(

@@ -131,7 +131,7 @@ def _case(error: dict[str, Any], data: Data | None) -> dict[str, Any]:
 
     def shown(sample: int) -> dict[str, Any]:
         picture = None if data is None else data.picture(sample)
-        return {"file": str(sample) if data is None else data.name_of(sample), "image": picture}
+        return {"file": f"sample {sample}" if data is None else data.name_of(sample), "image": picture}
 
     return {
         **shown(error["query"]),

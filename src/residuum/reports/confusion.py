@@ -15,13 +15,11 @@ _LETTERS = 24  # of the name of a class beside the matrix
 # Side of a square in pixels by the number of classes; in the large squares a count can be written.
 _SIDES = ((12, 40), (25, 28), (MOST_CLASSES, 15))
 
-# What the score of a class is called, by rule; a classifier with a score of its own has no rule.
-SCORES = {
-    "residual": "Residual",
-    "scaled_residual": "Scaled residual",
-    "relative_residual": "Relative residual",
-    "reconstruction": "Distance to the reconstruction",
-}
+
+def score_name(rule: str) -> str:
+    """What the class scores of a rule are called."""
+    names = {"reconstruction": "distance from the whole reconstruction", "croc": "score of CROC"}
+    return names.get(rule, rule.replace("_", " "))
 
 
 def score_words(rule: str, scores: dict[Any, Any], place: int | None) -> str:
@@ -30,10 +28,11 @@ def score_words(rule: str, scores: dict[Any, Any], place: int | None) -> str:
     `scores` has the two in this order, or only the first one; `place` is that of the true class among all.
     """
     given, *truth = scores.items()
-    told = f"{SCORES.get(rule, 'Score')} of {given[0]} {four_digits(given[1])}"
+    score = score_name(rule)
+    told = f"{score[0].upper()}{score[1:]}: {four_digits(given[1])} for {given[0]}"
     if not truth:
         return f"{told}; the true class has no training sample."
-    return f"{told}, of the true {truth[0][0]} {four_digits(truth[0][1])} (place {place})."
+    return f"{told}, {four_digits(truth[0][1])} for the true {truth[0][0]} (place {place})."
 
 
 def confused_pairs(confusion: dict[str, Any]) -> Table | None:
@@ -77,6 +76,7 @@ def confusion_drawing(confusion: dict[str, Any]) -> dict[str, Any]:
         "names": short,
         "cells": cells,
         "with_counts": side > 15,
+        "turned": 7 * max(map(len, short)) > side,  # whether names across need to be written upwards
         "left_out": len(counts) - len(kept),
         "words": f"Confusion matrix of {confusion['method']}: of {counts.sum()} answers "
         f"{np.trace(counts)} are right. True classes down, answers across.",
