@@ -290,7 +290,7 @@ def test_compare_chooses_like_fit(run, tmp_path):
     assert code == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     found = {cell["method"]: cell["chosen"] for cell in results["cells"]}
-    assert found["CRC"] == {"features": 0, **chosen}
+    assert found["CRC"] == chosen
     assert list(found["SVM"]) == ["C"]
 
 
@@ -472,7 +472,9 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert "must be from 1 to 47: the smallest class of wine.csv has 48 samples" in notes
     code, told, _ = run(*where, "--test-size", "0.5", "--scale", "none", "--json", "--out", tmp_path / "c")
     assert code == 0
-    assert json.loads(told)["data"]["features"] == ["rbf kernel of sharpness 0.2"]
+    features = json.loads(told)["data"]["features"]
+    assert features["candidates"] == {m: ["rbf kernel of sharpness 0.2"] for m in ("NSC", "CRC")}
+    assert (features["count"], features["numbers"]) == (13, "columns")
     code, told, _ = run(*where[:4], "--test", tables / "new.csv", "--json", "--out", tmp_path / "d")
     assert json.loads(told)["settings"]["trials"] == 1
 
