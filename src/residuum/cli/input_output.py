@@ -34,7 +34,7 @@ EXTRACTOR = "images"  # name of the step of a model that takes image files
 
 def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
-    from residuum.inputs import TextFormat
+    from residuum.inputs import TableFormat
 
     delimiter = DELIMITERS.get(options.pop("delimiter"))
     layout = {name: options.pop(name) for name in ("header", "decimal", "encoding", "missing")}
@@ -43,7 +43,7 @@ def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "label": options.pop("label"),
         "drop": drop,
         "labels": options.pop("labels"),
-        "text": TextFormat(delimiter=delimiter, **layout),
+        "text": TableFormat(delimiter=delimiter, **layout),
     }
 
 

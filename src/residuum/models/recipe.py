@@ -17,6 +17,7 @@ from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
+from residuum.features.table_encoder import TableEncoder
 from residuum.models.parts import selection_of
 from residuum.selection import search_of
 
@@ -35,11 +36,13 @@ class Recipe:
         A key of `residuum.estimators.METHODS`.
     select : {"fixed", "cv"}
         Parameters as given or by default, or chosen by cross-validation within the training samples. Steps
-        that learn from samples (scale, pca) are then fitted to the training part of each fold alone.
+        that learn from samples (encode, scale, pca) are then fitted to the training part of each fold alone.
     settings : dict
         Parameters of the classifier, or with "cv" of the estimator that chooses them.
     scattering : bool
         Whether pictures become scattering coefficients first.
+    encode : bool
+        Whether the samples are rows of a table with text or missing values, from which features are made.
     scale : {"standard", "minmax", "unit"} or None
         How features are scaled: to mean 0 and deviation 1, to the range 0..1, or every sample to norm 1.
     pca : int or None
@@ -52,6 +55,7 @@ class Recipe:
     select: str = "fixed"
     settings: dict[str, Any] = field(default_factory=dict)
     scattering: bool = False
+    encode: bool = False
     scale: str | None = None
     pca: int | None = None
     confidence: dict[str, Any] = field(default_factory=dict)
@@ -186,10 +190,12 @@ def fit_recipe(
 def feature_steps(recipe: Recipe, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
     """The unfitted steps that learn from samples of this shape."""
     steps: list[tuple[str, Any]] = []
+    if recipe.encode:
+        steps.append(("encode", TableEncoder()))
     if recipe.scale is not None:
         steps.append(("scale", SCALES[recipe.scale]()))
     if recipe.pca is not None:
-        most = min(shape[0] - 1, shape[1])
+        most = shape[0] - 1 if recipe.encode else min(shape[0] - 1, shape[1])
         if not 1 <= recipe.pca <= most:
             raise UsageError(
                 f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
