@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @shared.preparing_options
 @shared.splitting_options
 @shared.reading_options
+@shared.encoding_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of a table.")
@@ -53,9 +54,9 @@ def compare(
     """Compare SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on DATA, or on the handwritten
     digits that come with scikit-learn.
 
-    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
-    with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file), there
-    is one trial on them; --test-size and --groups say how random splits are made.
+    DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
+    images with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file),
+    there is one trial on them; --test-size and --groups say how random splits are made.
 
     The table goes to standard output. A run folder gets results.json (every raw prediction, certificate,
     version and seed), table.md and report.html. An interrupted run continues when the same command is given
@@ -96,7 +97,7 @@ def compare(
             "data": samples.name,
             **asdict(settings),
             "parameters": comparison.parameters(settings),
-            "features": [samples.scale, samples.pca],
+            "features": [samples.scale, samples.pca, samples.encode],
             "machine": machine,
             "content": samples.fingerprint(),
         }
@@ -153,11 +154,15 @@ def _own_samples(
 ) -> tuple[Data, int | None]:
     """Samples of a file or folder with their trials, or else how many samples of each class are to train."""
     from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
-    from residuum.models.preparing import chosen_scale
+    from residuum.inputs.row_ids import without_row_ids
+    from residuum.models.preparing import chosen_scale, needs_encoding
 
+    impute = options["missing"] == "impute"
     found = input_output.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
+    read, (found, _) = found, without_row_ids(found)
+    input_output.say_notes(found, before=read)
     if found.kind == "images":
         with input_output.report_warnings():
             found, _ = input_output.features_of_images(found, options)
@@ -183,6 +188,7 @@ def _own_samples(
         trials=given or (),
         scale=chosen_scale(found, options["scale"]),
         pca=options["pca"],
+        encode=found.kind != "images" and (impute or needs_encoding(found)),
         groups=found.groups,
     )
     return data, train_per_class if given is None else None

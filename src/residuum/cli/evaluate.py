@@ -35,8 +35,9 @@ def evaluate(
     where the model has probabilities; false accepts and false rejects over the threshold where it rejects.
     Where DATA has training and test samples apart, the test samples are used.
     """
-    from residuum.models import answer
+    from residuum.models import answer, samples_in_model
     from residuum.models import evaluate as figures
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:
@@ -46,7 +47,9 @@ def evaluate(
         if queries.split is not None and (queries.split == "test").any():
             every, queries = queries, queries.rows(queries.split == "test")
             say_notes(queries.noted("only the test samples are used"), before=every)
-        found = figures(answer(estimator, queries.features), queries.labels)
+        with progress_bars():
+            held = samples_in_model(estimator, queries.features)
+            found = figures(answer(estimator, queries.features), queries.labels, held=held)
     if as_json:
         click.echo(to_json({"model": str(model), "data": str(data), **found}), nl=False)
     else:
@@ -56,6 +59,8 @@ def evaluate(
 
 def _show(found: dict[str, Any]) -> None:
     click.echo(f"Accuracy: {100 * found['accuracy']:.2f} % of {found['samples']} samples")
+    if found["in_model"]:
+        click.echo(_told_of_held(found))
     if found["unknown"]:
         listed = ", ".join(found["unknown_labels"][:_SHOWN])
         click.echo(f"{found['unknown']} samples are of classes that the model does not know: {listed}")
@@ -69,6 +74,22 @@ def _show(found: dict[str, Any]) -> None:
         right = percent(part["accuracy_of_given"])
         click.echo(f"Rejected: {part['rejected']} of {found['samples']}; right of those answered: {right} %")
         print_table(_curve_table(part), sys.stdout)
+
+
+def _told_of_held(found: dict[str, Any]) -> str:
+    """What it means that the model holds some of the samples."""
+    count, every, others = found["in_model"], found["samples"], found["accuracy_of_others"]
+    which = f"All {every} samples are" if count == every else f"{count} of these samples {_is(count)}"
+    told = (
+        f"{which} in the model itself, as training samples: it recognises them, which says nothing about new"
+    )
+    if others is None:
+        return f"{told} ones. Evaluate on samples that were not used to fit it."
+    return f"{told} ones. Accuracy on the other {every - count}: {100 * others:.2f} %"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _class_table(classes: list[dict[str, Any]]) -> Table:

@@ -18,9 +18,10 @@ from residuum.cli.input_output import (
     read_with_test,
     report_warnings,
     require_convergence,
+    say_notes,
 )
 from residuum.cli.options import FILE
-from residuum.errors import UsageError
+from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import plain, to_json
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 )
 @shared.splitting_options
 @shared.reading_options
+@shared.encoding_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of --test-size.")
 @shared.n_jobs_option
 @click.option(
@@ -62,38 +64,64 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Fit a classifier to DATA and save it, feature steps included, as one file.
 
-    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
-    with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in the
-    file) their accuracy is printed; the model is fitted to the training samples alone.
+    DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
+    images with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in
+    the file) their accuracy is printed; the model is fitted to the training samples alone, and saved before.
     """
     from residuum.inputs.image_features import thumbnails
-    from residuum.models import Recipe, find_method, fit_recipe, parse_settings
+    from residuum.models import Recipe, fit_recipe
     from residuum.models.file import save_model
-    from residuum.models.preparing import chosen_scale
+    from residuum.models.preparing import chosen_scale, encoder_of, encoding_notes, needs_encoding
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
-    options["method"] = find_method(options["method"])
-    options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
-    options["confidence"] = _confidence(options)
-    samples = read_with_test(data, options)
+    _check_options(options)
+    impute = options["missing"] == "impute"
     with limit_threads(n_jobs), report_warnings() as unconverged:
-        samples, before = _prepared(samples, options)
+        samples, before = _prepared(read_with_test(data, options), options)
         recipe = Recipe(
             scattering=options["extractor"] == "scattering",
+            encode=samples.kind != "images" and (impute or needs_encoding(samples)),
             scale=chosen_scale(samples, options["scale"]),
             **{name: options[name] for name in ("method", "select", "settings", "pca", "confidence")},
         )
         train, test = samples.rows(samples.split == "train"), samples.rows(samples.split == "test")
-        shape = train.image_shape
-        fitted = fit_recipe(
-            recipe, train.features, train.labels, groups=train.groups, image_shape=shape, before=before
-        )
-        held_out = _held_out(fitted, test, len(before)) if len(test) else None
-        about = _about(train, recipe, fitted, options["extractor"])
-        save_model(fitted.estimator, target, about=about, images=thumbnails(train))
+        about, pictures = _about(train, recipe, options), thumbnails(train)
+        features, train = [train.features], replace(train, features=None)
+        del samples
+        with progress_bars():
+            fitted = fit_recipe(
+                recipe,
+                features.pop(),  # this gives the samples away, so that they can be freed early
+                train.labels,
+                groups=train.groups,
+                image_shape=train.image_shape,
+                before=before,
+            )
+        about |= {"selection": plain(fitted.selection)} if fitted.selection else {}
+        save_model(fitted.estimator, target, about=about, images=pictures)
+        if encoder := encoder_of(fitted.estimator):
+            notes = encoding_notes(encoder, train.called or [str(j) for j in range(encoder.n_features_in_)])
+            say_notes(train.noted(*notes), before=train)
+        held_out = _held_out(fitted, test, len(before), out) if len(test) else None
     _report(out, train, fitted, held_out, as_json)
     require_convergence(unconverged)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what can be refused before a file is read; names and settings give way to what they mean."""
+    from residuum.inputs.splitting import check_holding_out
+    from residuum.models import find_method, parse_settings
+    from residuum.models.preparing import check_extractor_name
+
+    options["method"] = find_method(options["method"])
+    options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
+    options["confidence"] = _confidence(options)
+    check_holding_out(options["test_size"], options["seed"])
+    check_extractor_name(options["extractor"])
+    if options["pca"] is not None and options["pca"] < 1:
+        raise UsageError(f"--pca must be 1 or more. Got {options['pca']}.")
 
 
 def _confidence(options: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +139,14 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     import numpy as np
 
     from residuum.inputs.image_features import guess_image_shape
+    from residuum.inputs.row_ids import without_row_ids
     from residuum.inputs.splitting import train_test
 
-    _, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
+    train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")
     marks[test] = "test"
-    data = replace(data, split=marks)
+    read, (data, options["without"]) = data, without_row_ids(replace(data, split=marks), train)
+    say_notes(data, before=read)
     if data.kind == "images":
         options["extractor"] = options["extractor"] or "bow_sift"
         data, extractor = features_of_images(data, options)
@@ -134,18 +164,26 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     return replace(data, image_shape=shape), ()
 
 
-def _held_out(fitted: Fitted, test: OwnData, n_before: int) -> dict[str, Any]:
+def _held_out(fitted: Fitted, test: OwnData, n_before: int, out: Path) -> dict[str, Any]:
     from residuum.models import answer, evaluate
+    from residuum.system.progress import progress_bars
 
     estimator = fitted.estimator[n_before:] if n_before else fitted.estimator
-    found = evaluate(answer(estimator, test.features), test.labels)
+    try:
+        with progress_bars():
+            found = evaluate(answer(estimator, test.features), test.labels)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"The model is saved as {out}; only its figures on the held-out samples are missing."
+        ) from None
     kept = ("samples", "accuracy", "probability", "rejection")
     return {name: found[name] for name in kept if name in found}
 
 
-def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None) -> dict[str, Any]:
+def _about(train: OwnData, recipe: Recipe, options: dict[str, Any]) -> dict[str, Any]:
     """The notes in the model file, by which new data are read alike."""
     assert train.features is not None
+    extractor = options["extractor"]
     raw = train.kind != "images" or extractor == "pixels"
     about = {
         "input": {
@@ -153,6 +191,7 @@ def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None
             "columns": train.columns,
             "label": train.label,
             "n_features": train.features.shape[1] if raw else None,
+            "without": options["without"],
             "image_shape": train.image_shape,
             "features": {"with": extractor, "scale": recipe.scale, "pca": recipe.pca},
         },
@@ -160,7 +199,6 @@ def _about(train: OwnData, recipe: Recipe, fitted: Fitted, extractor: str | None
         "method": recipe.method,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "residuum": __version__,
-        **({"selection": fitted.selection} if fitted.selection else {}),
     }
     return plain(about)
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from residuum.cli.input_output import (
     check_target,
-    read_queries,
+    output_file,
+    query_blocks,
     report_warnings,
     require_convergence,
-    write_output,
 )
 from residuum.cli.options import FILE, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.system.json_text import to_json
+
+_IN_MEMORY = 2**24  # bytes of answers for standard output; more wait on disk
 
 
 @click.command()
@@ -39,6 +44,7 @@ def predict(
     needed.
     """
     from residuum.models import answer, records
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     if out is not None:
@@ -46,23 +52,45 @@ def predict(
         as_json = as_json or out.suffix.lower() == ".json"
         if out.suffix.lower() in {".parquet", ".npz", ".npy", ".mat", ".xlsx"}:
             raise UsageError(f"--out writes CSV or JSON. Got {out.name}: name it .csv or .json.")
-    with limit_threads(n_jobs), report_warnings() as unconverged:
-        _, queries, estimator = read_queries(model, data, options)
-        found = list(records(answer(estimator, queries.features), queries.names))
-    text = to_json(found) if as_json else _csv(found)
-    if out is None:
-        click.echo(text, nl=False)
-    else:
-        write_output(target, text)
-        click.echo(f"{out}: {len(queries)} answers", err=True)
+    shape, n_answers = _json if as_json else _csv, 0
+    with _destination(None if out is None else target) as file, report_warnings() as unconverged:
+        with limit_threads(n_jobs), progress_bars():
+            for queries, estimator in query_blocks(model, data, options):
+                found = list(records(answer(estimator, queries.features), queries.names))
+                file.write(shape(found, is_first=not n_answers).encode())
+                n_answers += len(found)
+        file.write(b"\n]\n" if as_json else b"")
+    if out is not None:
+        click.echo(f"{out}: {n_answers} answers", err=True)
     require_convergence(unconverged)
 
 
-def _csv(records: list[dict[str, Any]]) -> str:
-    """Records as a text table with a header; None becomes an empty cell, and truth a lower-case word."""
+@contextmanager
+def _destination(target: Path | None) -> Iterator[IO[bytes]]:
+    """A file to write, or one whose content goes to standard output; all of it or nothing."""
+    if target is not None:
+        with output_file(target) as file:
+            yield file
+        return
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+        yield spool
+        spool.seek(0)
+        for line in io.TextIOWrapper(spool, "utf-8", newline=""):
+            click.echo(line, nl=False)
+
+
+def _csv(records: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Records as rows of a table, the first below a header; None is an empty cell, truth a small word."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(records[0])
+    if is_first:
+        writer.writerow(records[0])
     for record in records:
         writer.writerow(str(v).lower() if isinstance(v, bool) else v for v in record.values())
     return table.getvalue()
+
+
+def _json(records: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Records as a part of a JSON list, which the first of them opens."""
+    opening, inside = ("[\n" if is_first else ",\n"), to_json(records)
+    return opening + inside.removeprefix("[\n").removesuffix("\n]\n")

@@ -33,15 +33,17 @@ class Data:
     trials: tuple[Split, ...] = ()
     scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
     pca: int | None = None  # the same for principal directions
+    encode: bool = False  # the same for columns of text and missing values
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
     arguments: str = ""  # the command line that compares them
 
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""
         groups = [] if self.groups is None else [repr(self.groups.tolist()).encode()]
+        texts = self.samples.dtype == object
         return sha256(
             f"{self.samples.shape} {self.samples.dtype}".encode(),
-            np.ascontiguousarray(self.samples),
+            repr(self.samples.tolist()).encode() if texts else np.ascontiguousarray(self.samples),
             repr(self.labels.tolist()).encode(),
             *groups,
             *(parts.train.tobytes() + b"|" + parts.test.tobytes() for parts in self.trials),

@@ -131,14 +131,15 @@ def _search_options(search: Any, data: Data, parts: Split) -> dict[str, Any]:
         search.cv = group_folds(groups)
     elif np.unique(data.labels[parts.train], return_counts=True)[1].min() < 2:
         raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
-    recipe = Recipe(scale=data.scale, pca=data.pca)
+    recipe = Recipe(encode=data.encode, scale=data.scale, pca=data.pca)
     return {"groups": groups, "fold_features": fold_features(data.samples[parts.train], recipe)}
 
 
 def _features(data: Data, parts: Split) -> tuple[Any, Any]:
     """Training samples and queries, scaled and projected as the data ask for."""
     samples, queries = data.samples[parts.train], data.samples[parts.test]
-    for _, step in feature_steps(Recipe(scale=data.scale, pca=data.pca), samples.shape):
+    recipe = Recipe(encode=data.encode, scale=data.scale, pca=data.pca)
+    for _, step in feature_steps(recipe, samples.shape):
         samples, queries = step.fit_transform(samples), step.transform(queries)
     return samples, queries
 
@@ -227,6 +228,7 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
             "classes": np.unique(data.labels).tolist(),
             "scale": data.scale,
             "pca": data.pca,
+            "encode": data.encode,
             "arguments": data.arguments,
         },
         "settings": asdict(settings),

@@ -5,9 +5,9 @@ A cell becomes
     number x:  (x, [x is missing])
     text t:    ([t = c_1], ..., [t = c_k], [t is another text], [t is missing])
 
-where ``[...]`` is 1 if that holds, else 0, and ``c_1, ..., c_k`` are the frequent texts of the column. The median
-of the training samples takes the place of a missing number, their most frequent text that of a missing text.
-There is a feature for missing values where training had some, and one for other texts where it had enough.
+where ``[...]`` is 1 if that holds, else 0, and ``c_1, ..., c_k`` are the frequent texts of the column. The
+median of the training samples takes the place of a missing number, their most frequent text that of a missing
+text. Missing values have a feature where training had some, and other texts where it had enough of them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from residuum.system.threads import all_or_nothing
 FloatArray = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[Any]
 
+_NONE = np.array(None, dtype=object)
 _FEWEST = 2  # samples of a category, however small the table is
 
 
@@ -274,7 +275,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def _missing(cells: Cells) -> npt.NDArray[np.bool_]:
-    return np.equal(cells, None).astype(np.bool_) if cells.dtype == object else np.isnan(cells)
+    return np.equal(cells, _NONE).astype(np.bool_) if cells.dtype == object else np.isnan(cells)
 
 
 def _is_missing(cell: Any) -> bool:

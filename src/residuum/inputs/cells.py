@@ -92,9 +92,7 @@ def _blocks(source: Source, options: ColumnOptions, form: TableFormat) -> Iterat
     if unnamed and all(len(row) > 2 and not row[-1].strip() for _, row in sample):
         options = replace(options, drop=(*options.drop, -1))  # every line ends with a delimiter
     roles = columns.roles(options, form)
-    late = (
-        form.encode and options.expected is None
-    )  # text may still turn up in a column that was empty so far
+    late = form.encode and options.expected is None  # text may turn up in a column that was empty so far
     first, block = 0, _Block(layout, roles, late=late)
     for line, row in chain(sample, source.rows):
         block.add(line, row)

@@ -324,6 +324,7 @@ def table_data(
         groups=texts.get("groups"),
         notes=(*notes, *roles.notes),
         texts=tuple(roles.texts),
+        called=tuple(str(i) if header is None or not header[i] else header[i] for i in roles.features),
         kept=tuple(roles.kept),
     )
     return checked(data, place, missing=missing)

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 # Names the cell of a row in errors; the column is the position of a feature, or "label", "split" or "groups".
 Place = Callable[[int, int | str], str]
 
+_NONE = np.array(None, dtype=object)
 TRAIN, TEST = "train", "test"
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0*)?")
@@ -67,6 +68,8 @@ class OwnData:
         What was guessed or left out, one sentence each, for the user to read.
     texts : tuple of int
         Positions of the features that are text.
+    called : tuple of str or None
+        How an option names each feature of a table: by name, or by position in the file where it has none.
     kept : tuple of int
         Positions of the features that the user wants whatever they look like.
     left_out : int
@@ -86,6 +89,7 @@ class OwnData:
     image_shape: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
     texts: tuple[int, ...] = ()
+    called: tuple[str, ...] | None = None
     kept: tuple[int, ...] = ()
     left_out: int = 0
 
@@ -156,7 +160,7 @@ def _usable_rows(data: OwnData, place: Place, missing: str) -> Array:
 
 def missing_cells(features: Array) -> npt.NDArray[np.bool_]:
     """Where a value is missing: nan among numbers, None among objects."""
-    return np.equal(features, None).astype(np.bool_) if features.dtype == object else np.isnan(features)
+    return np.equal(features, _NONE).astype(np.bool_) if features.dtype == object else np.isnan(features)
 
 
 def _refuse_empty(cells: Array, place: Callable[[int], str], what: str) -> None:

@@ -20,6 +20,7 @@ from residuum.features.scattering import Scattering2D
 from residuum.features.table_encoder import TableEncoder
 from residuum.models.parts import selection_of
 from residuum.selection import search_of
+from residuum.system.progress import tell_progress
 
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
 
@@ -113,6 +114,11 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
         if name in found:
             raise UsageError(f"--set {name} is given twice.")
         found[name] = _value(value)
+    if select == "fixed":
+        try:
+            maker(**found)._validate_params()
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error)) from error
     return found
 
 
@@ -170,9 +176,13 @@ def fit_recipe(
     try:
         for _, step in scattering:  # looks at one sample at a time, so it is done before the folds
             X = step.fit_transform(X)
-        folds, steps = fold_features(X, recipe), feature_steps(recipe, X.shape)
-        for _, step in steps:
+        # The samples are not held longer than they are needed: a large table may fill the memory.
+        folds = fold_features(X, recipe) if recipe.select == "cv" else None
+        steps = feature_steps(recipe, X.shape)
+        for done, (_, step) in enumerate(steps):
+            tell_progress("fitting", done, len(steps) + 1)
             X = step.fit_transform(X)
+        tell_progress("fitting", len(steps), len(steps) + 1)
         if not np.any(X):
             made = f" after {type(steps[-1][1]).__name__}" if steps else ""
             raise DataFormatError(
@@ -240,7 +250,7 @@ def maker_of(method: str, select: str) -> Any:
 
 
 def _classifier(
-    recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
+    recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]] | None
 ) -> tuple[Any, dict[str, Any]]:
     maker, selection = maker_of(recipe.method, recipe.select), {}
     if recipe.select == "fixed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, dense
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
+from residuum.system.progress import tell_progress
 from residuum.system.threads import all_or_nothing, single_threaded_blas, thread_count
 
 try:
@@ -157,10 +158,14 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         if getattr(self, "_skl_callbacks", None):
             whole = self._init_callback_context(max_subtasks=len(splits), sequential_subtasks=False)
 
+        done = count()
+
         def score(task: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
             with _reported(task, told):
                 made = _made(fold_features, train, test) if fold_features else (samples[train], samples[test])
-                return self._score_fold(made, (y[train], y[test]), candidates, scorer)
+                scores = self._score_fold(made, (y[train], y[test]), candidates, scorer)
+            tell_progress("choosing parameters, folds", next(done) + 1, len(splits))
+            return scores
 
         with _reported(whole, told):
             tasks = [whole and whole.subcontext(task_name="fold", task_id=i) for i in range(len(splits))]
