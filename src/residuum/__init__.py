@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
-    from residuum.features import EigenfacePCA, Scattering2D
+    from residuum.features import EigenfacePCA, KernelMap, Scattering2D
     from residuum.least_squares import lasso, nnls
     from residuum.models.file import load_model, open_model, save_model
-    from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+    from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
 
@@ -28,17 +28,35 @@ _HOMES = {
             "ProCRC",
             "SoftNRC",
         ),
-        "residuum.selection": ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"),
+        "residuum.selection": (
+            "CRCCV",
+            "CROCCV",
+            "NRCCV",
+            "NSCCV",
+            "SRCCV",
+            "PipelineCV",
+            "ProCRCCV",
+            "SoftNRCCV",
+        ),
         "residuum.least_squares": ("lasso", "nnls"),
-        "residuum.features": ("EigenfacePCA", "Scattering2D"),
+        "residuum.features": ("EigenfacePCA", "KernelMap", "Scattering2D"),
         "residuum.models.file": ("load_model", "open_model", "save_model"),
     }.items()
     for name in names
 }
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
-__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"]
-__all__ += ["EigenfacePCA", "Scattering2D", "lasso", "load_model", "nnls", "open_model", "save_model"]
+__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
+__all__ += [
+    "EigenfacePCA",
+    "KernelMap",
+    "Scattering2D",
+    "lasso",
+    "load_model",
+    "nnls",
+    "open_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> Any:

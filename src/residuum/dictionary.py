@@ -16,6 +16,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.int64]
 
 _BLOCK = 2**22  # entries of the largest temporary array
+_EPS = np.finfo(np.float64).eps
 
 
 def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -113,10 +114,15 @@ class Dictionary:
 
         One decomposition then serves every ridge. Codes and class residuals are those of the original: what
         a query has outside the span of the atoms is kept as one more feature, in which every atom is zero.
+        Coordinates of a kernel are eigenvectors already and stay as they are.
         """
         atoms = self.atoms.astype(np.float64, copy=False)
-        if self.n_atoms >= self.n_features:
-            spectrum, basis = np.linalg.eigh(atoms.T @ atoms)
+        if self.n_atoms + 1 >= self.n_features:
+            products = atoms.T @ atoms
+            spectrum = np.diagonal(products).copy()
+            if np.abs(products - np.diag(spectrum)).max() <= 4 * self.n_atoms * _EPS * spectrum.max():
+                return Dictionary(atoms, self.starts, self.samples, spectrum), queries
+            spectrum, basis = np.linalg.eigh(products)
             spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
             return Dictionary(turned, self.starts, self.samples, spectrum), queries @ basis
         values, vectors = np.linalg.eigh(atoms @ atoms.T)

@@ -81,7 +81,7 @@ def compare(
         samples = bundled_digits()
         train_per_class = 50 if train_per_class is None else train_per_class
     else:
-        samples, train_per_class = _own_samples(data, trials, train_per_class, seed, options)
+        samples, train_per_class = _own_samples(data, trials, train_per_class, seed, select, options)
     if train_per_class is not None:
         count = 5 if trials is None else trials
         splits = random_splits(
@@ -97,7 +97,7 @@ def compare(
             "data": samples.name,
             **asdict(settings),
             "parameters": comparison.parameters(settings),
-            "features": [samples.scale, samples.pca, samples.encode],
+            "features": [asdict(some) for some in samples.features],
             "machine": machine,
             "content": samples.fingerprint(),
         }
@@ -150,14 +150,18 @@ def _command_line(context: click.Context) -> str:
 
 
 def _own_samples(
-    path: Path, trials: int | None, train_per_class: int | None, seed: int, options: dict[str, Any]
+    path: Path,
+    trials: int | None,
+    train_per_class: int | None,
+    seed: int,
+    select: str,
+    options: dict[str, Any],
 ) -> tuple[Data, int | None]:
     """Samples of a file or folder with their trials, or else how many samples of each class are to train."""
     from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
     from residuum.inputs.row_ids import without_row_ids
-    from residuum.models.preparing import chosen_scale, needs_encoding
+    from residuum.models.preparing import chosen_features
 
-    impute = options["missing"] == "impute"
     found = input_output.read_with_test(path, options)
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
@@ -186,9 +190,7 @@ def _own_samples(
         labels=found.labels,
         image_shape=shape if shape is not None and len(shape) == 2 else None,
         trials=given or (),
-        scale=chosen_scale(found, options["scale"]),
-        pca=options["pca"],
-        encode=found.kind != "images" and (impute or needs_encoding(found)),
+        features=chosen_features(found, options, select=select),
         groups=found.groups,
     )
     return data, train_per_class if given is None else None

@@ -28,6 +28,7 @@ from residuum.errors import (
 from residuum.system.progress import progress_bars
 
 if TYPE_CHECKING:
+    from residuum.features import TableEncoder
     from residuum.inputs import OwnData
     from residuum.models.file import SavedModel
 
@@ -41,7 +42,7 @@ def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     delimiter = DELIMITERS.get(options.pop("delimiter"))
     layout = {name: options.pop(name) for name in ("header", "decimal", "encoding", "sheet")}
     encode = options.pop("encode", "none") == "auto"
-    missing = options.pop("missing") or ("impute" if encode else "error")
+    missing = options["missing"] or ("impute" if encode else "error")
     as_text = _names(options.pop("text", ()))
     if as_text and not encode:
         raise UsageError("--text names columns to encode: leave --encode none out.")
@@ -137,7 +138,6 @@ def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dic
     """The model, what `residuum fit` noted of its input, and how to read new data for it."""
     from residuum.inputs import ExpectedColumns
     from residuum.models.file import open_model
-    from residuum.models.preparing import encoder_of
 
     asked = options["missing"]
     reading = _reading_arguments(options)
@@ -157,6 +157,14 @@ def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dic
         without = tuple(about.get("without") or ())
         reading["expected"] = ExpectedColumns(columns, n_features, about.get("label"), texts, without)
     return saved, about, reading
+
+
+def encoder_of(estimator: Any) -> TableEncoder | None:
+    """The step of a model that takes the columns of a table as they are, if it has one."""
+    from residuum.features import TableEncoder
+
+    steps = (step for _, step in getattr(estimator, "steps", ()))
+    return next((step for step in steps if isinstance(step, TableEncoder)), None)
 
 
 def _fit_for_model(queries: OwnData, saved: SavedModel, about: dict[str, Any]) -> tuple[OwnData, Any]:

@@ -99,14 +99,21 @@ preparing_options = _together(
         type=click.Choice(["fixed", "cv"]),
         default="fixed",
         show_default=True,
-        help="Fixed parameters, or chosen by cross-validation within the training samples.",
+        help="Fixed parameters and features, or chosen by cross-validation within the training samples.",
     ),
     click.option(
         "--scale",
         type=click.Choice(["none", "standard", "minmax", "unit"]),
         help="Features to mean 0 and deviation 1, to 0..1, or samples to norm 1.  "
-        "[default: minmax for tables, else none]",
+        "[default: standard for tables, else none]",
     ),
+    click.option(
+        "--kernel",
+        type=click.Choice(["none", "rbf", "poly", "cosine"]),
+        help="Classify in the space of a kernel.  [default: rbf for tables, else none]",
+    ),
+    click.option("--sharpness", type=float, help="Of the kernel: larger is more local.  [default: 0.2]"),
+    click.option("--embeddings", is_flag=True, help="Take the columns as they are, as embeddings want it."),
     click.option("--pca", type=int, metavar="D", help="Project onto D principal directions."),
     click.option("--weights", type=FILE, help="Weight file of the network."),
     click.option("--device", help="Where the network runs, such as cpu or cuda."),

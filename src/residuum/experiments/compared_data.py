@@ -11,6 +11,7 @@ import numpy.typing as npt
 from residuum.errors import DataFormatError, UsageError
 from residuum.inputs import OwnData
 from residuum.inputs.splitting import train_test
+from residuum.models.recipe import Features
 from residuum.system.files import sha256
 
 
@@ -31,9 +32,7 @@ class Data:
     labels: npt.NDArray[Any]  # (n_samples,)
     image_shape: tuple[int, ...] | None = None  # where a sample is a picture
     trials: tuple[Split, ...] = ()
-    scale: str | None = None  # a key of SCALES, fitted to the training samples of each trial
-    pca: int | None = None  # the same for principal directions
-    encode: bool = False  # the same for columns of text and missing values
+    features: tuple[Features, ...] = (Features(),)  # candidates, fitted to the training samples of each trial
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
     arguments: str = ""  # the command line that compares them
 

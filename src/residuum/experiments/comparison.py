@@ -11,7 +11,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,8 @@ from residuum.experiments.illustration import illustrate
 from residuum.experiments.linear import BASELINES, LinearSearch, compared, parameters_of
 from residuum.experiments.report import summarise
 from residuum.experiments.runner import CELLS, Cell, Job, OnStep, Say, read_cell, run_job
-from residuum.models.recipe import Recipe, feature_steps, fold_features, group_folds, maker_of
+from residuum.models.recipe import Features, feature_search, group_folds, maker_of
+from residuum.selection import PipelineCV
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
@@ -84,8 +85,13 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
     """
     estimator = make_estimator(method, select=select, seed=seed)
     labels = data.labels[parts.train]
-    options = _search_options(estimator, data, parts) if select == "cv" else {}
-    samples, queries = _features(data, parts)
+    samples, queries = data.samples[parts.train], data.samples[parts.test]
+    options: dict[str, Any] = {}
+    features = _features_for(method, data)
+    if select == "cv":
+        estimator, options = _search(estimator, data, parts, features)
+    if not isinstance(estimator, PipelineCV):
+        samples, queries = _prepared(features[0], samples, queries)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
@@ -108,6 +114,9 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
 
 
 def _certificate(estimator: Any, queries: Any) -> dict[str, Any]:
+    if isinstance(estimator, PipelineCV):
+        *_, (_, classifier) = estimator.best_estimator_.steps
+        estimator, queries = classifier, estimator.best_estimator_[:-1].transform(queries)
     if not hasattr(estimator, "solve"):
         return {"violation": None, "gap": None, "support": None, "unconverged": 0}
     solution = estimator.solve(queries)
@@ -124,22 +133,33 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def _search_options(search: Any, data: Data, parts: Split) -> dict[str, Any]:
-    """What the fit of a search is given, so that its folds keep groups together and learn their features."""
+def _features_for(method: str, data: Data) -> tuple[Features, ...]:
+    """Candidates for the features of a method; the baselines keep the lengths of samples without a kernel."""
+    return data.features if method not in BASELINES else (replace(data.features[-1], kernel=None),)
+
+
+def _search(
+    search: Any, data: Data, parts: Split, features: tuple[Features, ...]
+) -> tuple[Any, dict[str, Any]]:
+    """A search whose folds keep groups together and learn their features, and options for its fit."""
+    samples, labels = data.samples[parts.train], data.labels[parts.train]
     groups = None if data.groups is None else data.groups[parts.train]
     if groups is not None:
         search.cv = group_folds(groups)
-    elif np.unique(data.labels[parts.train], return_counts=True)[1].min() < 2:
+    elif np.unique(labels, return_counts=True)[1].min() < 2:
         raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
-    recipe = Recipe(encode=data.encode, scale=data.scale, pca=data.pca)
-    return {"groups": groups, "fold_features": fold_features(data.samples[parts.train], recipe)}
+    if not isinstance(search, LinearSearch):
+        return feature_search(search, features, samples, labels), {"groups": groups}
+
+    def fold_features(train: Any, test: Any) -> tuple[Any, Any]:
+        return _prepared(features[0], samples[train], samples[test])
+
+    return search, {"groups": groups, "fold_features": fold_features}
 
 
-def _features(data: Data, parts: Split) -> tuple[Any, Any]:
-    """Training samples and queries, scaled and projected as the data ask for."""
-    samples, queries = data.samples[parts.train], data.samples[parts.test]
-    recipe = Recipe(encode=data.encode, scale=data.scale, pca=data.pca)
-    for _, step in feature_steps(recipe, samples.shape):
+def _prepared(features: Features, samples: Any, queries: Any) -> tuple[Any, Any]:
+    """Training samples and queries by steps that are fitted to the training samples alone."""
+    for _, step in features.steps(samples.shape):
         samples, queries = step.fit_transform(samples), step.transform(queries)
     return samples, queries
 
@@ -147,9 +167,10 @@ def _features(data: Data, parts: Split) -> tuple[Any, Any]:
 def _illustration(data: Data, parts: Split) -> dict[str, Any]:
     """The first query of the first trial, with the features that were classified."""
     query = int(parts.test[0])
-    samples, queries = _features(data, Split(parts.train, parts.test[:1]))
+    features = data.features[-1]
+    samples, queries = _prepared(features, data.samples[parts.train], data.samples[parts.test[:1]])
     found = illustrate(samples, data.labels[parts.train], queries[0], data.labels[query])
-    if data.image_shape is not None and data.scale is None and data.pca is None:
+    if data.image_shape is not None and features == Features():
         found |= {"sample": data.samples[query], "image_shape": data.image_shape}
     return {"query": query, **found}
 
@@ -226,9 +247,7 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
             "n_samples": len(data.labels),
             "n_features": data.samples.shape[1],
             "classes": np.unique(data.labels).tolist(),
-            "scale": data.scale,
-            "pca": data.pca,
-            "encode": data.encode,
+            "features": [str(some) for some in data.features],
             "arguments": data.arguments,
         },
         "settings": asdict(settings),

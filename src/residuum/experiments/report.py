@@ -79,7 +79,6 @@ def _title(results: dict[str, Any]) -> str:
         samples = f"{settings['train_per_class']} training samples per class"
     words = [f"{data['name']}: {samples}", f"{len(first['labels'])} queries"]
     words.append(f"{settings['trials']} trial{'s' * (settings['trials'] > 1)}")
-    words += [f"{word} {data[key]}" for word, key in (("scale", "scale"), ("PCA", "pca")) if data[key]]
     return ", ".join(words)
 
 
@@ -90,6 +89,8 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
         f"Accuracy: {spread}. Predict: milliseconds per query. Support: mean number of non-zero "
         "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum."
     ]
+    kinds = results["data"]["features"]
+    notes.append(f"Features: {'; or '.join(kinds)}.")
     notes += _chosen_notes(summary) if settings["select"] == "cv" else _fixed_notes(results)
     notes += [
         f"{row['method']}: {row['unconverged']} of {row['queries']} queries missed the tolerance."

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.selection import PipelineCV
 from residuum.selection.base import GridSelector
 
 Node = dict[str, Any]
@@ -96,6 +97,18 @@ STEPS: dict[str, Step] = {
         "_n_features_out",
     ),
     "EigenfacePCA": Step("residuum.features.pca", {**_ROWS, **_PRINCIPAL}, "n_components_"),
+    "KernelMap": Step(
+        "residuum.features.kernel_map",
+        {
+            **_ROWS,
+            "landmarks_": Field("floats", ("landmarks", "d")),
+            "projection_": Field("floats", ("landmarks", "rank")),
+            "exact_": Field("truth"),
+            "error_": Field("number", least=0),
+            "gamma_": Field("number", least=0),
+        },
+        "_n_features_out",
+    ),
     "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
     "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", 128))}),
     # The network by its name and the hash of its weights; a path to them means nothing on another machine.
@@ -159,6 +172,7 @@ def _is_array(value: Any, *dtypes: type) -> bool:
 # Kind -> what it is in words, and a test.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("a whole number from 1 on", is_count),
+    "truth": ("true or false", lambda v: isinstance(v, bool)),
     "number": ("a number", lambda v: isinstance(v, int | float | np.number) and v == v),
     "digest": ("a SHA-256", lambda v: isinstance(v, str) and bool(re.fullmatch("[0-9a-f]{64}", v))),
     "sides": ("height and width", lambda v: type(v) is tuple and len(v) == 2 and all(map(is_count, v))),
@@ -192,7 +206,7 @@ def check_fields(
 
 
 def _holds(field: Field, value: Any, lengths: dict[str, int]) -> bool:
-    if value is None or isinstance(value, bool):
+    if value is None or (isinstance(value, bool) and field.kind != "truth"):
         return value is None and field.or_none
     if not KINDS[field.kind][1](value):
         return False
@@ -284,11 +298,11 @@ def chosen(estimator: Any) -> Any:
 def selection_of(estimator: Any) -> dict[str, Any]:
     """How a search, alone or within a ConfidentClassifier, has chosen its parameters; else nothing."""
     search = getattr(estimator, "estimator_", estimator)
-    if not isinstance(search, GridSelector):
+    if not isinstance(search, GridSelector | PipelineCV):
         return {}
     return {
-        "estimator": type(search).__name__,
-        "parameters": search.best_params_,
+        "estimator": type(getattr(search, "search", None) or search).__name__,
+        "parameters": dict(search.best_params_),
         "score": search.best_score_,
         "n_splits": search.n_splits_,
         "n_candidates": len(search.cv_results_["params"]),
