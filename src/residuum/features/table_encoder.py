@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[Any]
 
 _NONE = np.array(None, dtype=object)
-_FEWEST = 2  # samples of a category, however small the table is
+_FEWEST, _ENOUGH = 2, 5  # samples of a category in a small table, and in any other
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -42,9 +42,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     min_share : float, default=0.01
-        Categories with a smaller share of the training samples, or with a single one, get no column of their
-        own. Together they get one if they reach that share. Texts that training has not seen are treated like
-        them.
+        Categories with a smaller share of the training samples, or with fewer than 5 of them (2 to 4 where
+        there are 20 to 49 in all), get no column of their own. Together they get one if they are enough.
+        Texts that training has not seen are treated like them.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.categories_: list[list[str]] = [[] for _ in range(n_columns)]
         self.has_others_ = np.zeros(n_columns, dtype=np.bool_)
         self.has_missing_ = np.zeros(n_columns, dtype=np.bool_)
-        needed = max(_FEWEST, self.min_share * n_rows)
+        needed = max(_FEWEST, min(_ENOUGH, n_rows // 10), self.min_share * n_rows)
         for j in range(n_columns):
             cells = self._column(X, j)
             missing = _missing(cells)
@@ -165,11 +165,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             cells = np.full(len(cells), self.most_frequent_[j] if self.is_text_[j] else np.nan, dtype=object)
             cells = cells if self.is_text_[j] else cells.astype(np.float64)
         if self.is_text_[j] != (cells.dtype == object):
-            kinds = ("numbers", "text")
+            kinds = {False: "numbers", True: "text"}
             raise ValueError(
                 f"The 'X' parameter of TableEncoder.transform: {self._name(j)} holds "
-                f"{kinds[cells.dtype == object]} ({cells[~missing][0]!r}), and in training it was "
-                f"{kinds[self.is_text_[j]]}."
+                f"{kinds[cells.dtype == object]} ({cells[~missing].tolist()[0]!r}), and in training it was "
+                f"{kinds[bool(self.is_text_[j])]}."
             )
         if self.is_text_[j]:
             position = {text: i for i, text in enumerate(self.categories_[j])}

@@ -3,7 +3,7 @@
 Where a table is sorted by class, a column that counts rows gives every answer away, in the held-out rows too,
 and nothing of that holds for new data. A column of ids says nothing at all. Both are found by what they hold:
 
-- text that differs from row to row;
+- text that differs from row to row and is never missing;
 - whole numbers that rise or fall from row to row;
 - whole numbers that differ from row to row, although numbers drawn from their range would not: of n numbers
   from a range of R, about n(n-1)/(2R) pairs are equal;
@@ -84,7 +84,8 @@ def _reason(cells: Array, name: str) -> str | None:
     if len(known) < _FEWEST:
         return None
     if isinstance(known[0], str):
-        different = len(set(known.tolist())) == len(known)
+        # Where cells are missing, that may say something even if the others do not.
+        different = len(set(known.tolist())) == len(cells)
         return "its text is different in every row, as that of names and ids is" if different else None
     if not _all_whole_and_different(known[:1000]):  # this settles it for nearly all columns
         return None

@@ -93,6 +93,8 @@ def _rows(path: Path, sheet: Any) -> Iterator[Row]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(int(value))
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)

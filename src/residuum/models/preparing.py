@@ -52,7 +52,7 @@ def chosen_features(data: OwnData, options: dict[str, Any], *, select: str) -> t
         sharpnesses: tuple[float, ...] = (sharpness,)
     else:
         sharpnesses = SHARPNESSES if chosen and space in ("rbf", "poly") else (SHARPNESS,)
-    encode = data.kind != "images" and (options["missing"] == "impute" or needs_encoding(data))
+    encode = data.kind != "images" and (options.get("missing") == "impute" or needs_encoding(data))
     in_space = [Features(usual, pca, space, each, encode) for each in sharpnesses] if space else []
     scales = ("minmax", usual) if table and scale is None else (usual,)
     plain = [Features(each, pca, encode=encode) for each in scales] if kernel in (None, "none") else []
