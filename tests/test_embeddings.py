@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.features.centring import looks_centred, mean_cosine
-from residuum.inputs import ExpectedColumns, TextFormat, read_data
+from residuum.inputs import ExpectedColumns, TableFormat, read_data
 
 VECTORS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 
@@ -60,7 +60,7 @@ def test_parquet_lists_that_cannot_be_rows(parquet):
     hole = parquet(e=[[1.0, 2.0, 3.0], [4.0, None, 6.0]], label=["x", "y"])
     with pytest.raises(DataFormatError, match=r"row 1, column 1 \('e'\): the value is missing"):
         read_data(hole)
-    assert read_data(hole, text=TextFormat(missing="drop")).features.tolist() == VECTORS[:1]
+    assert read_data(hole, text=TableFormat(missing="drop")).features.tolist() == VECTORS[:1]
     with pytest.raises(UsageError, match="'nonsense' is not a column"):
         read_data(hole, label="nonsense")
 

@@ -478,7 +478,7 @@ def test_rows_that_the_model_holds_are_told(run, tmp_path):
     for options in (["--kernel", "none"], [], ["--pca", "2", "--kernel", "poly"]):
         assert run("fit", train, "--out", tmp_path / "m", *options)[0] == 0
         found = json.loads(run("evaluate", tmp_path / "m", new, "--json")[1])
-        said = json.loads(run("predict", tmp_path / "m", new, "--json")[1])
+        said = json.loads(run("predict", tmp_path / "m", new, "--json")[1])["answers"]
         assert found["in_model"] == 20
         truth = [row[-1] for row in rows[60:]]
         right = np.mean([answer["label"] == label for answer, label in zip(said[20:], truth, strict=True)])

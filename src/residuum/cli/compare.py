@@ -193,6 +193,7 @@ def _own_samples(
     shape = found.image_shape
     if found.kind == "array":
         numbers = "numbers of an array" if shape is None else "pixels"
+    features = chosen_features(found, options, select=select)
     data = Data(
         name=path.name,
         samples=found.features,
@@ -200,8 +201,8 @@ def _own_samples(
         image_shape=shape if shape is not None and len(shape) == 2 else None,
         trials=given or (),
         numbers=numbers,
-        features=chosen_features(found, options, select=select),
-        baseline_features=baseline_features(found, options),
+        features=features,
+        baseline_features=replace(baseline_features(found, options), encode=features[0].encode),
         groups=found.groups,
         names=found.names,
         paths=found.paths,

@@ -159,7 +159,7 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise UsageError(f"--set must look like {allowed[0]}=VALUE. Got {text!r}.")
+            raise UsageError(f"--set must look like NAME=VALUE. Got {text!r}.")
         if name not in allowed:
             how = " with --select cv" if select == "cv" else ""
             raise UsageError(f"--set {name!r}: {maker.__name__}{how} has {', '.join(allowed)}.")
