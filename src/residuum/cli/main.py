@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "Compare classifiers on your data or digits.",
     "data": "List, fetch, import and verify data sets.",
     "doctor": "Show versions, BLAS, threads and optional extras.",
+    "episodes": "Compare few-shot and open-set answers on embeddings.",
     "evaluate": "Compare a model's answers with labelled data.",
     "explain": "Say why a model gave one row its label.",
     "features": "Turn a folder of images into features.",
