@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from residuum.dictionary import unit_rows
 
-# Half of the way between centred features (below 0.01) and raw ones (0.4 and more): docs/embeddings.md.
-LARGEST_OF_CENTRED = 0.05
+# Centred features have at most 0.02 (0.06 where there are only 25 rows), raw ones 0.38 and more; see
+# docs/embeddings.md. Features that have no common direction by nature look centred too, and are as good as.
+LARGEST_OF_CENTRED = 0.1
 
 
 def mean_cosine(X: npt.NDArray[Any]) -> float:
@@ -31,9 +32,9 @@ def mean_cosine(X: npt.NDArray[Any]) -> float:
 
 
 def looks_centred(X: npt.NDArray[Any]) -> bool:
-    """Whether a mean was subtracted from the rows: they point in all directions alike.
+    """Whether the rows point in all directions alike, as they do once their mean is subtracted.
 
-    Non-negative codes do badly there: a sample of the wrong class that points the other way can no longer be
-    made useful with a negative coefficient.
+    Non-negative codes are often much worse there (docs/embeddings.md): half of the samples point away from a
+    query, and without negative coefficients they cannot help to represent it.
     """
     return mean_cosine(X) < LARGEST_OF_CENTRED
