@@ -262,7 +262,7 @@ def test_workbooks(tmp_path):
     data = read_data(path, text=AUTO)
     assert data.labels.tolist() == ["x", "y", "x"]
     assert any("sheet 'data' is read" in note and "'notes'" in note for note in data.notes)
-    with pytest.raises(DataFormatError, match=r"t.xlsx, row 4, column 2 \('b'\)"):
+    with pytest.raises(DataFormatError, match=r"t.xlsx, sheet 'data', row 4, column 2 \('b'\)"):
         read_data(path, text=TableFormat(sheet="data"))
     with pytest.raises(UsageError, match=r"--sheet 'other' is not a sheet of .*'data', 'notes'"):
         read_data(path, text=TableFormat(sheet="other"))

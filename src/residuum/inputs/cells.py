@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,9 +36,12 @@ Row = tuple[int, list[str]]  # the line or row it begins on, and its cells
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of a file that are not blank, what a row is called there, and the delimiter if it has one."""
+    """The rows of a file that are not blank, what a row is called there, and the delimiter if it has one.
 
-    path: Path
+    `where` is what messages call it.
+    """
+
+    where: str
     unit: str
     rows: Iterator[Row]
     delimiter: str | None = None
@@ -208,7 +210,7 @@ def _known(cells: Sequence[str]) -> list[str]:
 
 def _guess_layout(source: Source, sample: list[Row], form: TableFormat) -> _Layout:
     """Decimal mark, header and kinds of columns; a header is taken out of `sample`, the first rows."""
-    path, unit, delimiter = source.path, source.unit, source.delimiter
+    path, unit, delimiter = source.where, source.unit, source.delimiter
     if not sample:
         raise DataFormatError(f"{path} is empty: {unit} 1 should hold the names of the columns, or a sample.")
     notes = list(source.notes)
@@ -231,7 +233,7 @@ def _guess_layout(source: Source, sample: list[Row], form: TableFormat) -> _Layo
             raise DataFormatError(f"{path} holds a header ({unit} {line}) and no rows.")
     width = len(names or sample[0][1])
     examples = [_example_of_text(sample, i, comma) for i in range(width)]
-    return _Layout(Columns(str(path), names, examples), comma, unit, notes)
+    return _Layout(Columns(path, names, examples), comma, unit, notes)
 
 
 def _check_first_line(source: Source, sample: list[Row]) -> None:
@@ -239,13 +241,13 @@ def _check_first_line(source: Source, sample: list[Row]) -> None:
     (line, first), widths = sample[0], {len(row) for _, row in sample[1:]}
     if len(sample) > 2 and len(widths) == 1 and len(first) not in widths:
         raise DataFormatError(
-            f"{source.path}, {source.unit} {line}: {len(first)} cell{'s' * (len(first) > 1)}, but "
+            f"{source.where}, {source.unit} {line}: {len(first)} cell{'s' * (len(first) > 1)}, but "
             f"{max(widths)} in every {source.unit} below. The first {source.unit} must name every column, or "
             "be a sample: remove or complete it."
         )
 
 
-def _decimal_comma(path: Path, sample: list[Row], delimiter: str, decimal: str | None) -> bool:
+def _decimal_comma(path: str, sample: list[Row], delimiter: str, decimal: str | None) -> bool:
     if delimiter == decimal == ",":
         raise UsageError(f"{path}: comma cannot be both the delimiter and the decimal mark.")
     if delimiter == "," or decimal is not None:

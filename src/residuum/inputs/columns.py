@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -267,7 +268,7 @@ class Columns:
             if texts:
                 more = f" (and {len(texts) - 1} more of the kind)" if len(texts) > 1 else ""
                 example = f": {quoted(self.text[texts[0]])}" if self.text[texts[0]] is not None else ""
-                name = str(texts[0]) if self.names is None else self.names[texts[0]]
+                name = str(texts[0]) if self.names is None else shlex.quote(self.names[texts[0]])
                 advice = (
                     "Turn it into numbers first, such as the days since a first date, or month and weekday"
                     if texts is dates

@@ -16,6 +16,7 @@ equal values were to be expected.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -49,8 +50,8 @@ def without_row_ids(data: OwnData, train: Any = slice(None)) -> tuple[OwnData, t
         if reason is not None:
             found[j] = reason
     notes = [
-        f"column {quoted(data.called[j])} is left out: {reason}; --keep {data.called[j]} keeps it"
-        for j, reason in sorted(found.items())
+        f"column {quoted(name)} is left out: {reason}; --keep {shlex.quote(name)} keeps it"
+        for name, reason in ((data.called[j], reason) for j, reason in sorted(found.items()))
     ]
     if len(found) == n_features:
         raise DataFormatError(f"{data.source}: no column of features is left. {'. '.join(notes)}.")

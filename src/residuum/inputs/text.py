@@ -38,7 +38,7 @@ def read_text(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator
         with _opened(path, form.encoding) as stream:
             delimiter = form.delimiter or _guess_delimiter(path, _without_nul(path, stream))
             stream.seek(0)
-            yield Source(path, "line", _rows(path, stream, delimiter), delimiter)
+            yield Source(str(path), "line", _rows(path, stream, delimiter), delimiter)
 
     return sample_blocks(opened, options, form)
 

@@ -34,7 +34,8 @@ def read_workbook(path: Path, options: ColumnOptions, form: TableFormat) -> Iter
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             sheet, notes = _sheet(path, book, form.sheet)
-            yield Source(path, "row", _rows(path, sheet), notes=notes)
+            where = f"{path}, sheet {sheet.title!r}" if len(book.worksheets) > 1 else str(path)
+            yield Source(where, "row", _rows(path, sheet), notes=notes)
         finally:
             book.close()
 
