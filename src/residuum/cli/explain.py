@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,15 @@ def explain(
     DATA is as for 'residuum predict'. Where it is one image, --row can be left out.
 
     The class residuals, the training samples that carry the query with their coefficients and shares, the
-    margin to the runner-up and the certificate of the code: as tables, as JSON, or as one HTML page that
-    needs no network.
+    features of a table that tell most, the margin to the runner-up and the certificate of the code: as
+    tables, as JSON, or as one HTML page that needs no network.
     """
     if page is not None:
         target = check_target(page, model, *data, options["labels"], option="--html")
 
     from residuum.explain.page import explanation_page
     from residuum.explain.rows import explain_row, find_row
-    from residuum.explain.text import atom_table, class_table
+    from residuum.explain.text import atom_table, class_table, feature_table
 
     with report_warnings():
         saved, queries = read_queries(model, data, options)
@@ -82,11 +83,14 @@ def explain(
         click.echo(f"Wrote {page}", err=True)
     content = found.explanation.to_dict()
     if as_json:
-        about = {"model": str(model), "data": queries.source, "features_used": used, "row": index}
-        content = {**about, "name": name, "true_label": truth, **content, "notes": found.notes}
-        click.echo(to_json(content), nl=False)
+        about: dict[str, Any] = {"model": str(model), "data": queries.source, "features_used": used}
+        about |= {"row": index, "name": name, "true_label": truth}
+        compared = None if found.comparison is None else asdict(found.comparison)
+        click.echo(to_json({**about, **content, "features": compared, "notes": found.notes}), nl=False)
     else:
         print_table(class_table(content, title, told), sys.stdout)
         print_table(atom_table(content, found.notes), sys.stdout)
+        if found.comparison is not None:
+            print_table(feature_table(found.comparison, content), sys.stdout)
     if not found.explanation.converged:
         require_convergence(["the code of this row missed the tolerance of its solver."])

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from residuum.cli.input_output import (
     check_target,
     features_used,
-    read_queries,
+    output_file,
+    query_blocks,
     report_warnings,
     require_convergence,
     with_model_features,
-    write_output,
 )
 from residuum.cli.options import FILE, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.system.json_text import to_json
+
+_IN_MEMORY = 2**24  # bytes of answers for standard output; more wait on disk
 
 
 @click.command()
@@ -53,6 +58,7 @@ def predict(
     needed.
     """
     from residuum.models import answer, records
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     if out is not None:
@@ -60,30 +66,50 @@ def predict(
         as_json = as_json or out.suffix.lower() == ".json"
         if out.suffix.lower() in {".parquet", ".npz", ".npy", ".mat", ".xlsx"}:
             raise UsageError(f"--out writes CSV or JSON. Got {out.name}: name it .csv or .json.")
-    with limit_threads(n_jobs), report_warnings() as unconverged:
-        saved, queries = read_queries(model, data, options)
+    n_answers = 0
+    with (
+        _destination(None if out is None else target) as file,
+        report_warnings() as unconverged,
+        limit_threads(n_jobs),
+        progress_bars(),
+    ):
+        saved, blocks = query_blocks(model, data, options)
         if all_probabilities and not hasattr(saved.estimator, "predict_proba"):
             raise UsageError(f"{model} has no probabilities. Fit it with --probability to get them.")
-        queries, estimator = with_model_features(saved, queries)
-        answers = answer(estimator, queries.features)
-        found = list(records(answers, queries.names, all_probabilities=all_probabilities))
-    used = features_used(saved.estimator, saved.about.get("input", {}))
-    if as_json:
-        about = {"model": str(model), "data": queries.source, "features_used": used}
-        text = to_json({**about, "answers": found})
-    else:
-        text = _csv(found)
+        used = features_used(saved.estimator, saved.about.get("input", {}))
+        source = str(data[0]) if len(data) == 1 else "the command line"
+        about = {"model": str(model), "data": source, "features_used": used, "answers": []}
+        before, after = to_json(about).rsplit("[]", 1) if as_json else ("", "")
+        file.write(before.encode())
+        for block in blocks:
+            queries, estimator = with_model_features(saved, block)
+            answers = answer(estimator, queries.features)
+            found = list(records(answers, queries.names, all_probabilities=all_probabilities))
+            file.write((_json if as_json else _csv)(found, is_first=not n_answers).encode())
+            n_answers += len(found)
+        file.write(f"\n]{after}".encode() if as_json else b"")
     click.echo(f"Features: {' -> '.join(used)}", err=True)
-    if out is None:
-        click.echo(text, nl=False)
-    else:
-        write_output(target, text)
-        click.echo(f"{out}: {len(queries)} answers", err=True)
+    if out is not None:
+        click.echo(f"{out}: {n_answers} answers", err=True)
     require_convergence(unconverged)
 
 
-def _csv(records: list[dict[str, Any]]) -> str:
-    """Records as a text table with a header; None becomes an empty cell, and truth a lower-case word.
+@contextmanager
+def _destination(target: Path | None) -> Iterator[IO[bytes]]:
+    """A file to write, or one whose content goes to standard output; all of it or nothing."""
+    if target is not None:
+        with output_file(target) as file:
+            yield file
+        return
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+        yield spool
+        spool.seek(0)
+        for line in io.TextIOWrapper(spool, "utf-8", newline=""):
+            click.echo(line, nl=False)
+
+
+def _csv(records: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Records as rows of a table, the first below a header; None is an empty cell, truth a small word.
 
     The probability of each class gets a column, such as ``probability of setosa``.
     """
@@ -92,7 +118,13 @@ def _csv(records: list[dict[str, Any]]) -> str:
     for i, record in enumerate(records):
         every = record.pop("probabilities", {})
         record |= {f"probability of {label}": value for label, value in every.items()}
-        if i == 0:
+        if is_first and i == 0:
             writer.writerow(record)
         writer.writerow(str(v).lower() if isinstance(v, bool) else v for v in record.values())
     return table.getvalue()
+
+
+def _json(records: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Records as a part of a JSON list, which the first of them opens."""
+    opening, inside = ("[\n" if is_first else ",\n"), to_json(records)
+    return opening + inside.removeprefix("[\n").removesuffix("\n]\n")

@@ -38,6 +38,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     train, test : ndarray of int
         Sorted.
     """
+    check_holding_out(test_size, seed)
     if data.labels is None:
         raise DataFormatError(
             f"{data.source} has no labels: there is nothing to learn from. {_WHERE_LABELS[data.kind]}"
@@ -50,16 +51,20 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
             raise DataFormatError(f"{data.source}: the split leaves no training samples.")
     elif test_size is None:
         return np.arange(len(data)), np.arange(0)
-    elif not 0 < test_size < 1:
-        raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
-    elif seed < 0:
-        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
     elif data.groups is not None:
         train, test = _by_groups(data.labels, data.groups, test_size, seed)
     else:
         train, test = _stratified(data.labels, test_size, seed)
     _check_classes(data, train, test)
     return train, test
+
+
+def check_holding_out(test_size: float | None, seed: int) -> None:
+    """Refuse a share or a seed that makes no sense."""
+    if test_size is not None and not 0 < test_size < 1:
+        raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
+    if seed < 0:
+        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
 
 
 def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
