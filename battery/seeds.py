@@ -26,8 +26,9 @@ from battery import Case, Scope
 
 
 def cases(scope: Scope) -> Iterator[Case]:
-    """Seeds 1 to 100, each for every estimator."""
-    for shift in range(1, scope.count(3, 100) + 1):
+    """Seeds 1 to 100, each for every estimator; the next 100 for the next seed of the battery."""
+    first = 100 * scope.seed + 1
+    for shift in range(first, first + scope.count(1, 100)):
         for name in ESTIMATORS:
             yield Case(f"{name}, seeds + {shift}", partial(check, name, shift))
 

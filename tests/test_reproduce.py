@@ -437,6 +437,20 @@ def test_an_error_of_the_work_keeps_its_type(piece, error):
         run_in_processes(_fall, [piece], workers=1, threads=1)
 
 
+class _Interrupted(list):
+    """Pieces in whose midst Ctrl-C arrives, when processes have been started."""
+
+    def __iter__(self):
+        yield from super().__iter__()
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_while_processes_start_is_obeyed_by_this_one_alone():
+    with pytest.raises(KeyboardInterrupt):
+        run_in_processes(_fall, _Interrupted(["wait"]), workers=1, threads=1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def _fall(piece):
     if piece == "fall":
         os._exit(7)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @shared.preparing_options
 @shared.splitting_options
 @shared.reading_options
+@shared.encoding_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of a table.")
@@ -52,9 +53,9 @@ def compare(
     """Compare NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC with SVM, softmax, k-nearest neighbours (kNN) and
     gradient boosting on DATA, or on the handwritten digits that come with scikit-learn.
 
-    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
-    with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file), there
-    is one trial on them; --test-size and --groups say how random splits are made.
+    DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
+    images with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file),
+    there is one trial on them; --test-size and --groups say how random splits are made.
 
     The table goes to standard output; one sentence under it says who leads, and whether within chance. A run
     folder gets results.json (every raw prediction, certificate, version and seed), table.md and report.html,
@@ -164,11 +165,14 @@ def _own_samples(
         given_trials,
         half_of_smallest_class,
     )
+    from residuum.inputs.row_ids import without_row_ids
     from residuum.models.preparing import chosen_features
 
     found, numbers = input_output.read_with_test(path, options), "columns"
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
+    read, (found, _) = found, without_row_ids(found)
+    input_output.say_notes(found, before=read)
     if found.kind == "images":
         with input_output.report_warnings():
             found, extractor = input_output.features_of_images(found, options)
@@ -189,6 +193,7 @@ def _own_samples(
     shape = found.image_shape
     if found.kind == "array":
         numbers = "numbers of an array" if shape is None else "pixels"
+    features = chosen_features(found, options, select=select)
     data = Data(
         name=path.name,
         samples=found.features,
@@ -196,8 +201,8 @@ def _own_samples(
         image_shape=shape if shape is not None and len(shape) == 2 else None,
         trials=given or (),
         numbers=numbers,
-        features=chosen_features(found, options, select=select),
-        baseline_features=baseline_features(found, options),
+        features=features,
+        baseline_features=replace(baseline_features(found, options), encode=features[0].encode),
         groups=found.groups,
         names=found.names,
         paths=found.paths,

@@ -65,9 +65,10 @@ class Data:
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""
         groups = [] if self.groups is None else [repr(self.groups.tolist()).encode()]
+        texts = self.samples.dtype == object
         return sha256(
             f"{self.samples.shape} {self.samples.dtype}".encode(),
-            np.ascontiguousarray(self.samples),
+            repr(self.samples.tolist()).encode() if texts else np.ascontiguousarray(self.samples),
             repr(self.labels.tolist()).encode(),
             *groups,
             *(parts.train.tobytes() + b"|" + parts.test.tobytes() for parts in self.trials),

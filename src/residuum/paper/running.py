@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from residuum.experiments.runner import Cell, Job, Say
+from residuum.features import EXTRACTORS
 from residuum.paper.availability import TRIALS
 from residuum.paper.entries import PaperTable, Row
 from residuum.paper.protocols import PROTOCOLS, MethodResult, grid, methods_of, run_method
@@ -76,6 +77,9 @@ class Plan:
             # The grid of the protocol may depend on N, which follows from the split.
             "grid": grid(self.table, protocol, method, 700),
         }
+        version = getattr(EXTRACTORS.get(row.features), "feature_version", 1)
+        if version > 1:  # cells of an earlier version are computed anew
+            recipe["feature_version"] = version
         title = f"{name} {row.name} trial {trial + 1}: {method}, {protocol}"
         path = cell_name(name, row.name, trial, protocol, method)
         return Cell(path, title, plain(recipe), group=(trial, row.name))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from residuum.reports.numbers import four_digits
+from residuum.reports.numbers import four_digits, score_name
 from residuum.reports.table import Table
 
 MOST_CLASSES = 100  # of a matrix
@@ -14,12 +14,6 @@ _MOST_PAIRS = 10
 _LETTERS = 24  # of the name of a class beside the matrix
 # Side of a square in pixels by the number of classes; in the large squares a count can be written.
 _SIDES = ((12, 40), (25, 28), (MOST_CLASSES, 15))
-
-
-def score_name(rule: str) -> str:
-    """What the class scores of a rule are called."""
-    names = {"reconstruction": "distance from the whole reconstruction", "croc": "score of CROC"}
-    return names.get(rule, rule.replace("_", " "))
 
 
 def score_words(rule: str, scores: dict[Any, Any], place: int | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ INK = "#010203"
 # Ten hues of middle lightness, readable on white and on almost black.
 COLOURS = ["#4c8bd6", "#e07b1a", "#35a35c", "#dc5151", "#9a75d1"]
 COLOURS += ["#a87559", "#d46fb4", "#8a8f98", "#a9a21d", "#1fa9bd"]
+# Where classes are coloured by their rank, so many have a colour of their own.
+RANKS, OTHERS = 5, "#8a8f98"
 
 _MOST_NAMES = 45  # of classes below an axis, one beside the other
 
@@ -40,7 +42,7 @@ def coefficient_figure(illustration: dict[str, Any]) -> Markup:
         axes = figure.subplots(len(illustration["codes"]), 1, sharex=True)
         for axis, (method, values) in zip(axes, illustration["codes"].items(), strict=True):
             code, prediction = np.array(values), illustration["predictions"][method]
-            _draw_code(axis, code, labels)
+            draw_code(axis, code, labels)
             used, size = np.count_nonzero(code), np.abs(code).sum() or 1.0
             axis.set_title(
                 f"{method}: predicts {prediction}, {used} of {len(code)} coefficients used, "
@@ -56,15 +58,37 @@ def coefficient_figure(illustration: dict[str, Any]) -> Markup:
         )
 
 
-def _draw_code(axis: Any, code: np.ndarray, labels: np.ndarray) -> None:
+def draw_code(axis: Any, code: np.ndarray, labels: np.ndarray, ink: str = INK) -> None:
+    """A line per training sample, coloured by class, with a border between classes."""
     for (_, own), colour in zip(_classes(labels), cycle(COLOURS)):
         if own[0]:
-            axis.axvline(own[0] - 0.5, color=INK, linewidth=0.4, alpha=0.25)
+            axis.axvline(own[0] - 0.5, color=ink, linewidth=0.4, alpha=0.25)
         used = own[code[own] != 0]
         axis.vlines(used, 0, code[used], colors=colour, linewidth=1.6)
-    axis.axhline(0, color=INK, linewidth=0.6)
+    axis.axhline(0, color=ink, linewidth=0.6)
     axis.set_ylabel("coefficient")
     axis.margins(x=0.01)
+
+
+def draw_ranked_bars(axis: Any, names: Sequence[str], values: np.ndarray, ranks: Iterable[int]) -> Any:
+    """Horizontal bars from the top, each in the colour of the rank of its class: winner, runner-up, others.
+
+    An infinite bar runs beyond the edge. Returns the bars.
+    """
+    finite = values[np.isfinite(values)]
+    most = 1.15 * float(np.abs(finite).max(initial=0.0)) or 1.0
+    colours = [COLOURS[rank] if rank < RANKS else OTHERS for rank in ranks]
+    bars = axis.barh(range(len(names)), np.clip(values, -2 * most, 2 * most), color=colours, height=0.75)
+    axis.set_yticks(range(len(names)), [name if len(name) <= 32 else f"{name[:31]}…" for name in names])
+    axis.invert_yaxis()
+    low = -most if (finite < 0).any() else 0.0
+    axis.set_xlim(low, most if (values > 0).any() or not low else 0.05 * most)
+    for text in axis.get_yticklabels():
+        text.set_parse_math(False)
+    for spine in ("top", "right"):
+        axis.spines[spine].set_visible(False)
+    axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize="small")
+    return bars
 
 
 def _named_classes(labels: np.ndarray, codes: list[Any], own: Any) -> dict[Any, str]:
