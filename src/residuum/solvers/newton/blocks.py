@@ -68,6 +68,9 @@ _STAGE_RATIO, _STAGE_STEPS = 10.0, 2
 # Tolerances up to the first are polished until the estimated gap is at most the second times l2 or 1/l2.
 # Codes are then within about 1e-8 of the optimum, and do not depend on how the queries were divided.
 _POLISH, _POLISHED = 1e-9, 1e-16
+# Larger tolerances are aimed at with a margin, but this multiple of the goal is worth a look at the gap,
+# which is several times smaller than its estimate.
+_WORTH_A_LOOK = 16
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,9 @@ def solve_block(
     n_queries, n_atoms = codes.shape
     solved = Certificate(np.zeros(n_queries, np.int64), np.zeros(n_queries), np.zeros(n_queries))
     codes[:] = 0
-    goal = _POLISHED * min(prepared.l2, 1 / prepared.l2) if tol <= _POLISH else tol / 4
+    goal, enough = tol / 4, _WORTH_A_LOOK
+    if tol <= _POLISH:
+        goal, enough = _POLISHED * min(prepared.l2, 1 / prepared.l2), 1
     plan = prepared.stages(max_iter)
     still = _Open(queries, goal, n_atoms)
     still.keep(np.abs(queries).max(axis=1, initial=0.0) > 0)
@@ -246,7 +251,7 @@ def solve_block(
             directions = _newton_directions(stage, still.prices, still.defect, still.estimate, still.goal)
         _step(stage, following, still, directions)
         end = step == max_iter
-        promising = (still.estimate <= still.goal) | (still.stalled >= 2) | end
+        promising = (still.estimate <= enough * still.goal) | (still.stalled >= 2) | end
         if following.alpha > prepared.alpha or not promising.any():
             continue
         found, gap, violation = _certified(prepared, still, promising)
@@ -285,6 +290,8 @@ def _correlations(prepared: Prepared, vectors: Array) -> Array:
     """``X'v`` for every vector of the basis."""
     dtype = prepared.precision
     rows = prepared.from_basis(vectors).astype(dtype, copy=False)
+    if prepared.atoms.dtype == dtype == np.float64:
+        return _product(rows, prepared.atoms.T)
     out = np.empty((len(rows), len(prepared.atoms)))
     for part, some in _chunks(prepared.atoms, dtype):
         out[:, part] = _product(rows, some.T)
