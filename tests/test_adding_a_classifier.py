@@ -10,6 +10,7 @@ from residuum import load_model, save_model
 from residuum.cli.main import main
 from residuum.estimators import METHODS
 from residuum.estimators.base import POSITIVE, RepresentationClassifier
+from residuum.experiments.baselines import BASELINES
 from residuum.experiments.comparison import choose_methods
 from residuum.problem import CodingProblem
 from residuum.solvers import ClosedForm
@@ -61,7 +62,7 @@ def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys
 
 
 def test_compare_offers_it_beside_the_others(added, wine, tmp_path, capsys):
-    assert choose_methods(None) == ("SVM", "softmax", *METHODS)
+    assert choose_methods(None) == (*BASELINES, *METHODS)
     assert "BlendedCRC" in choose_methods(None)
     options = ["--methods", "crc,blendedcrc", "--trials", "1", "--json", "--out", str(tmp_path / "run")]
     assert main(["compare", str(wine), *options]) == 0

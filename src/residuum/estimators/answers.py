@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.system.progress import tell_progress
@@ -207,10 +209,12 @@ def answer(estimator: Any, X: Any) -> Answers:
     """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X, by blocks of rows."""
     steps, classifier = steps_and_classifier(estimator)
     parts: list[Answers] = []
-    for first in range(0, max(len(X), 1), BLOCK_ROWS):
-        if len(X) > BLOCK_ROWS:
-            tell_progress("answering", first, len(X))
-        block = X[first : first + BLOCK_ROWS]
+    n_rows = _num_samples(X)
+    for first in range(0, max(n_rows, 1), BLOCK_ROWS):
+        block = X
+        if n_rows > BLOCK_ROWS:
+            tell_progress("answering", first, n_rows)
+            block = _safe_indexing(X, slice(first, first + BLOCK_ROWS))
         for step in steps:
             block = step.transform(block)
         parts.append(classifier.answer(block))
