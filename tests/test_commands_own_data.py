@@ -360,8 +360,8 @@ def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_pat
     ("args", "code", "message"),
     [
         (["--method", "magic"], 2, "--method must be one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got"),
-        (["--set", "l3=1"], 2, "SoftNRC has l2, n_jobs, neg_weight, rule, tol"),
-        (["--set", "l2"], 2, "must look like l2=VALUE"),
+        (["--set", "l3=1"], 2, "SoftNRC has class_weight, l2, n_jobs, neg_weight, rule, tol"),
+        (["--set", "l2"], 2, "must look like class_weight=VALUE"),
         (["--set", "l2=-1"], 2, "The 'l2' parameter of SoftNRC"),
         (["--set", "l2=1", "--set", "l2=2"], 2, "given twice"),
         (["--pca", "99"], 2, "--pca must be from 1 to 13"),
