@@ -145,7 +145,7 @@ class Dictionary:
             products = atoms.T @ atoms
             spectrum = np.diagonal(products).copy()
             if np.abs(products - np.diag(spectrum)).max() <= 4 * self.n_atoms * _EPS * spectrum.max():
-                return Dictionary(atoms, self.starts, self.samples, spectrum), queries
+                return replace(self, atoms=atoms, spectrum=spectrum), queries
             spectrum, basis = np.linalg.eigh(products)
             spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
             return replace(self, atoms=turned, spectrum=spectrum), queries @ basis

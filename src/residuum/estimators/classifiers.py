@@ -75,7 +75,8 @@ class SRC(RepresentationClassifier):
     positive : bool, default=False
         Whether only non-negative coefficients are allowed.
     tol : float, default=1e-10
-        Largest violation of the optimality conditions.
+        A code has converged if its violation of the optimality conditions and its gap, a proved bound on how
+        far its objective is above the optimum relative to ``||y||^2``, are both at most this.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
 
@@ -288,7 +289,9 @@ class NRC(RepresentationClassifier):
         None makes exactly max_iter steps of ADMM, as published. A number stops each query once the paper's
         three convergence conditions hold to it, and then max_iter is the most steps allowed.
     tol : float, default=1e-10
-        Largest KKT violation of the exact solver.
+        Of the exact solver only: a code has converged if its violation of the optimality conditions and its
+        gap, a proved bound on how far its objective is above the optimum relative to ``||y||^2``, are both at
+        most this.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
     n_jobs : int or None, default=None

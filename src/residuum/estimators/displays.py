@@ -11,7 +11,8 @@ from residuum.dictionary import FloatArray
 from residuum.estimators.answers import answer, steps_and_classifier
 from residuum.estimators.base import one_row
 from residuum.problem import dense
-from residuum.reports.plots import draw_code, draw_ranked_bars, score_name
+from residuum.reports.numbers import score_name
+from residuum.reports.plots import draw_code, draw_ranked_bars
 
 
 class ResidualDisplay:

@@ -118,8 +118,9 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a few lines of HTML in the colours of the notebook."""
+        from residuum.reports.numbers import score_name
         from residuum.reports.page import render
-        from residuum.reports.plots import COLOURS, OTHERS, RANKS, score_name
+        from residuum.reports.plots import COLOURS, OTHERS, RANKS
 
         content = self.to_dict()
         colours = [*COLOURS[:RANKS], *[OTHERS] * (len(self.classes) - RANKS)]

@@ -13,8 +13,8 @@ from typing import Any
 
 from residuum.explain.rows import ExplainedRow
 from residuum.explain.text import called, ending, has_probabilities, sample_heading
+from residuum.reports.numbers import score_name
 from residuum.reports.page import render
-from residuum.reports.plots import score_name
 
 # More rows than this are folded away (classes) or left to the JSON (atoms).
 SHOWN = 20

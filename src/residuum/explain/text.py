@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from residuum.explain.compared import Comparison
-from residuum.reports.numbers import four_digits
-from residuum.reports.plots import score_name
+from residuum.reports.numbers import four_digits, score_name
 from residuum.reports.table import Table
 
 CLASSES_SHOWN = 10

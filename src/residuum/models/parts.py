@@ -85,7 +85,19 @@ _PRINCIPAL = {
     "explained_variance_ratio_": Field("floats", ("c",), least=0),
     "n_components_": Field("count", ("c",)),
 }
+_PER_COLUMN = Field("flags", ("d",))
 STEPS: dict[str, Step] = {
+    "TableEncoder": Step(
+        "residuum.features.table_encoder",
+        {
+            **_ROWS,
+            **dict.fromkeys(("is_text_", "has_others_", "has_missing_"), _PER_COLUMN),
+            "medians_": _PER_FEATURE,
+            "most_frequent_": Field("texts", ("d",)),
+            "categories_": Field("categories", ("d",)),
+        },
+        "_n_features_out",
+    ),
     "EigenfacePCA": Step("residuum.features.pca", {**_ROWS, **_PRINCIPAL}, "n_components_"),
     "KernelMap": Step(
         "residuum.features.kernel_map",
@@ -100,7 +112,7 @@ STEPS: dict[str, Step] = {
         "_n_features_out",
     ),
     "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
-    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", 128))}),
+    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", "length"))}),
     # The network by its name and the hash of its weights; a path to them means nothing on another machine.
     "CNNFeatures": Step("residuum.features.cnn", {"weights_sha256_": Field("digest")}, omitted=("weights",)),
     "Normalizer": Step("sklearn.preprocessing", _ROWS, "n_features_in_"),
@@ -148,6 +160,13 @@ def _is_labels(value: Any) -> bool:
     return finite and len(value) > 0 and bool((value[:-1] < value[1:]).all())
 
 
+def _is_categories(value: Any) -> bool:
+    lists = isinstance(value, list) and all(isinstance(texts, list) for texts in value)
+    return lists and all(
+        all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) for texts in value
+    )
+
+
 def _is_array(value: Any, *dtypes: type) -> bool:
     return isinstance(value, np.ndarray) and value.dtype in dtypes
 
@@ -162,6 +181,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "floats": ("finite numbers", lambda v: _is_array(v, np.float32, np.float64) and np.isfinite(v).all()),
     "int64": ("int64", lambda v: _is_array(v, np.int64)),
     "texts": ("texts", lambda v: _is_array(v, np.object_)),
+    "flags": ("true or false", lambda v: _is_array(v, np.bool_)),
+    "categories": ("lists of different texts", _is_categories),
     "labels": ("different labels in sorted order", _is_labels),
 }
 
@@ -192,7 +213,10 @@ def _holds(field: Field, value: Any, lengths: dict[str, int]) -> bool:
     if not KINDS[field.kind][1](value):
         return False
     if field.shape:
-        sizes = value.shape if field.kind in ("floats", "int64", "texts") else (np.prod(value, dtype=int),)
+        if isinstance(value, np.ndarray | list):
+            sizes = value.shape if isinstance(value, np.ndarray) else (len(value),)
+        else:
+            sizes = (np.prod(value, dtype=int),)
         if len(sizes) != len(field.shape):
             return False
         for letter, size in zip(field.shape, sizes, strict=True):
@@ -334,6 +358,10 @@ def step_from(node: Node, fetch: Fetch) -> Any:
         return _PASSTHROUGH
     step = STEPS[node["type"]]
     model = _made(node, getattr(import_module(step.home), node["type"]), fetch, step.fitted)
+    if node["type"] == "BowSift" and model.codebook_.shape != (model.n_words, model.descriptor_length):
+        raise ValueError(
+            f"BowSift.codebook_ has the shape {model.codebook_.shape}, which its parameters deny"
+        )
     if node["type"] == "CNNFeatures":
         stored = model.weights_sha256_
         if model.fit().weights_sha256_ != stored:

@@ -29,11 +29,15 @@ COLOURS += ["#a87559", "#d46fb4", "#8a8f98", "#a9a21d", "#1fa9bd"]
 # Where classes are coloured by their rank, so many have a colour of their own.
 RANKS, OTHERS = 5, "#8a8f98"
 
+_MOST_NAMES = 45  # of classes below an axis, one beside the other
+
 
 def coefficient_figure(illustration: dict[str, Any]) -> Markup:
     """One query coded by SRC, CRC and NRC: a line per training sample, coloured by class (Figure 1)."""
     labels = np.array(illustration["atom_labels"])
-    with _figure("coefficients", 9.0, 6.2) as figure:
+    named = _named_classes(labels, list(illustration["codes"].values()), illustration["label"])
+    longest = max(len(text) for text in named.values()) if len(named) > 12 else 0
+    with _figure("coefficients", 9.0, 6.2 + 0.08 * longest) as figure:
         described = []
         axes = figure.subplots(len(illustration["codes"]), 1, sharex=True)
         for axis, (method, values) in zip(axes, illustration["codes"].items(), strict=True):
@@ -46,7 +50,7 @@ def coefficient_figure(illustration: dict[str, Any]) -> Markup:
                 loc="left",
             )
             described.append(f"{method} uses {used} and predicts {prediction}")
-        _label_classes(axes[-1], labels)
+        _label_classes(axes[-1], labels, named)
         return _svg(
             figure,
             f"Coefficients of one query of class {illustration['label']} over {len(labels)} training "
@@ -87,19 +91,38 @@ def draw_ranked_bars(axis: Any, names: Sequence[str], values: np.ndarray, ranks:
     return bars
 
 
-def score_name(rule: str) -> str:
-    """What the class scores of a rule are called."""
-    names = {"reconstruction": "distance from the whole reconstruction", "croc": "score of CROC"}
-    return names.get(rule, rule.replace("_", " "))
+def _named_classes(labels: np.ndarray, codes: list[Any], own: Any) -> dict[Any, str]:
+    """The classes that have room for their name, which is cut where it is long.
 
-
-def _label_classes(axis: Any, labels: np.ndarray) -> None:
+    Where there is no room for all, the own class of the query comes first, then those with the largest
+    coefficients.
+    """
     classes = _classes(labels)
-    axis.set_xticks([own.mean() for _, own in classes], [str(label) for label, _ in classes])
-    axis.tick_params(axis="x", length=0)
-    for text, colour in zip(axis.get_xticklabels(), cycle(COLOURS)):
-        text.set(color=colour, fontweight="bold")
-    axis.set_xlabel("training samples, by class")
+    size = np.max(np.abs(np.array(codes, dtype=float)), axis=0)  # (n_atoms,)
+    weight = {label: (label == own, float(size[places].max())) for label, places in classes}
+    room = len(labels) / _MOST_NAMES
+    taken: dict[Any, float] = {}
+    for label, places in sorted(classes, key=lambda each: weight[each[0]], reverse=True):
+        middle = float(places.mean())
+        if all(abs(middle - other) >= room for other in taken.values()):
+            taken[label] = middle
+    return {k: name if len(name := str(k)) <= 24 else f"{name[:15]}…{name[-8:]}" for k in taken}
+
+
+def _label_classes(axis: Any, labels: np.ndarray, named: dict[Any, str]) -> None:
+    colours = dict(zip((label for label, _ in _classes(labels)), cycle(COLOURS)))
+    shown = [(label, own.mean()) for label, own in _classes(labels) if label in named]
+    axis.set_xticks([middle for _, middle in shown], [named[label] for label, _ in shown])
+    # Upright names take as much room as they are long: 100 letters fill the axis.
+    upright = sum(len(text) + 1 for text in named.values()) <= 100
+    axis.tick_params(axis="x", length=0, labelrotation=0 if upright else 90)
+    for text, (label, _) in zip(axis.get_xticklabels(), shown, strict=True):
+        text.set(color=colours[label], fontweight="bold")
+    all_named = len(named) == len(colours)
+    axis.set_xlabel(
+        "training samples, by class"
+        + ("" if all_named else f"; {len(named)} of {len(colours)} classes are named")
+    )
 
 
 def _classes(labels: np.ndarray) -> list[tuple[Any, np.ndarray]]:
