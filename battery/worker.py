@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -65,5 +66,7 @@ def _described(error: BaseException) -> str:
 
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
+    # A shell has Ctrl-C ignored by what it starts in the background, and every process inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     scope = Scope(order["quick"], order["seed"])
     run_group(order["group"], scope, order["only"], order["part"], order["parts"])
