@@ -392,7 +392,7 @@ def _solve(Q, inverse, V, S, L, pos):
     S[STEPS] = 0.0
     for i in range(n):
         V[CENTRE, i] = V[BEST, i] = 0.0
-    best = (np.inf, np.inf, 0.0, 0.0)
+    best = (np.inf, np.inf, 0.0, 0.0, 0.0)
     for turn in range(MOST_TURNS):
         if turn == 0 or S[EPS] > 0.0:
             for i in range(n):
@@ -406,14 +406,14 @@ def _solve(Q, inverse, V, S, L, pos):
             if turn > 4 or S[EPS] == 0.0:
                 break
         else:
-            best = (S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING])
+            best = (S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING], S[NU])
             for i in range(n):
                 V[BEST, i] = V[X, i]
         if best[0] <= 0.1 * S[TOL] and best[1] <= 0.1 * S[TOL]:
             break
         for i in range(n):
             V[CENTRE, i] = V[X, i]
-    S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING] = best
+    S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING], S[NU] = best
 
 
 @njit(**OPTIONS)
@@ -421,7 +421,7 @@ def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, bet
     """Solve one program for each row of ``linear``: fills ``points`` and ``certificate``.
 
     The rows of Q and inverse are padded with zeros to a multiple of LANES. Row r belongs to matrix ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2,
-    rounding, steps.
+    rounding, steps, multiplier of the sum.
     """
     n = linear.shape[1]
     wide = Q.shape[2]
@@ -443,4 +443,4 @@ def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, bet
         for i in range(n):
             points[r, i] = V[BEST, i]
         certificate[r, 0], certificate[r, 1], certificate[r, 2] = S[VIOLATION], S[GAP], S[VALUE]
-        certificate[r, 3], certificate[r, 4] = S[ROUNDING], S[STEPS]
+        certificate[r, 3], certificate[r, 4], certificate[r, 5] = S[ROUNDING], S[STEPS], S[NU]

@@ -147,7 +147,7 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
     Q = Q + np.where((diagonal == 0) & idle, 1.0, 0.0)[:, :, None] * np.eye(n)  # an unused variable stays zero
     trace = np.einsum("kii->k", Q)
     inverse, mu = _inverted(Q)
-    mu = np.where(mu > 0, mu - U * problem.depth * trace, 0.0).clip(0.0)
+    mu = (mu - U * problem.depth * trace).clip(0.0)
     eps = np.where(mu > SINGULAR * trace / n, 0.0, RIDGE * diagonal.max(axis=1, initial=0.0))
     eps = np.where((trace == 0) & (eps == 0), 1.0, eps)
     if (some := np.flatnonzero(eps)).size:
@@ -155,6 +155,11 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
         inverse[some] = _inverted(Q[some])[0]
     pad = ((0, 0), (0, 0), (0, -n % LANES))
     return Matrices(np.pad(Q, pad), np.pad(inverse, pad), mu, eps, alpha)
+
+
+def least_eigenvalue(Q: Float64Array, depth: float) -> Float64Array:
+    """Bounds below the least eigenvalues of the exact matrices that Q, of shape (k, n, n), was rounded from."""
+    return (_inverted(Q)[1] - U * depth * np.einsum("kii->k", Q)).clip(0.0)
 
 
 def _inverted(Q: Float64Array) -> tuple[Float64Array, Float64Array]:

@@ -1,0 +1,99 @@
+"""The certificate of one right-hand side whose Q is singular and whose variables are not all bounded.
+
+Let W be a set of independent columns. With q = Q_WW^{-1} (p - nu w)_W, the gradient p - nu w is Qq + e, where e
+is zero on W, and
+
+    f(x) - f(y) <= 2 (p - nu w)'d - d'Qd + 2 nu w'd  <=  q'Qq + 2 e'd + 2 nu w'd.
+
+So d need not be bounded on W, and elsewhere e_j differs from p_j - nu w_j by ||a_j|| sqrt(q'Qq) at most. W takes
+in every variable that could go to infinity and gain. A column that is exactly a combination of others in W has
+e_j = 0 too; whether it is, rounding cannot tell, but `exact` can.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr
+
+from residuum.problem import Float64Array
+from residuum.solvers.active_set.exact import are_combinations
+
+from .program import NO_SUM, BoundedLeastSquares, U, least_eigenvalue
+
+DEPENDENT = 1e-7  # distance from the span of other columns, relative to the largest, of a column outside W
+MOST_EXTENSIONS = 8
+
+
+class Point(NamedTuple):
+    """A point in scaled variables, with all that its certificate needs."""
+
+    x: Float64Array
+    linear: Float64Array  # A'Wb - l1/2
+    beta: float
+    nu: float
+
+
+class Prover:
+    """Proves gaps for one matrix Q (without ridge) with column norms alpha; what depends on W is kept."""
+
+    def __init__(
+        self, problem: BoundedLeastSquares, Q: Float64Array, alpha: Float64Array, weights: Any
+    ) -> None:
+        self.problem, self.Q, self.alpha = problem, Q, alpha
+        self.lower, self.upper, self.farthest, self.w, _, self.shift = problem.vectors()
+        used = np.ones(len(problem.A), bool) if weights is None else weights > 0
+        root = np.ones(len(problem.A)) if weights is None else np.sqrt(weights)
+        penalty = np.ldexp(problem.penalty, -problem.exponents)
+        self.rows = np.vstack([problem.columns[used], penalty]).T  # (n, any): exact, for `are_combinations`
+        if problem.kind != NO_SUM:
+            self.rows = np.column_stack([self.rows, self.w])
+        self.columns = np.vstack([root[:, None] * problem.columns, np.sqrt(problem.l2) * penalty])
+        self._known: dict[bytes, tuple[Any, float]] = {}
+
+    def _independent(self, members: Any) -> tuple[Any, float]:
+        """Independent ones of some variables, and a bound below the least eigenvalue of their Q, or 0."""
+        key = members.tobytes()
+        if key not in self._known:
+            r, order = qr(self.columns[:, members], mode="r", pivoting=True)
+            size = np.abs(np.diagonal(r))
+            count = int((size > DEPENDENT * size[:1]).sum())
+            basis, others = members[np.sort(order[:count])], members[order[count:]]
+            sub = self.Q[np.ix_(basis, basis)]
+            mu = float(least_eigenvalue(sub[None], self.problem.depth)[0])
+            if len(others) and not are_combinations(self.rows[others], self.rows[basis]).all():
+                mu = 0.0
+            self._known[key] = basis, mu
+        return self._known[key]
+
+    def gap(self, point: Point) -> float:
+        """A bound on the distance of the objective from its minimum; inf where none is known."""
+        x, w, nu = point.x, self.w, point.nu
+        q = point.linear - self.Q @ x - nu * w
+        reach = point.beta + float(self.alpha @ np.abs(x))
+        error = U * self.problem.depth * reach * self.alpha + 4 * U * (np.abs(nu * w) + self.shift)
+        above, below = np.maximum(self.farthest - x, 0.0), x - self.lower
+        members, far = np.zeros(len(x), bool), 0.0
+        for _ in range(MOST_EXTENSIONS):
+            moved = error + self.alpha * far
+            endless = (np.isinf(above) & (q + moved > 0)) | (np.isinf(below) & (moved - q > 0))
+            if not (endless & ~members).any():
+                break
+            members |= endless
+            basis, mu = self._independent(np.flatnonzero(members))
+            if mu <= 0:
+                return np.inf
+            far = float(np.linalg.norm(np.abs(q[basis]) + error[basis]) / np.sqrt(mu))
+        else:
+            return np.inf
+        others = ~members
+        up = np.maximum(q + moved, 0.0)[others]
+        down = np.maximum(moved - q, 0.0)[others]
+        with np.errstate(invalid="ignore"):
+            terms = np.fmax(np.where(up > 0, 2 * up * above[others], 0), np.where(down > 0, 2 * down * below[others], 0))
+        total = far * far + float(terms.sum())
+        if self.problem.kind != NO_SUM:
+            summing = abs(self.problem.total) + float(np.abs(w * x).sum())
+            total += 2 * abs(nu) * (abs(self.problem.total - float(w @ x)) + U * (len(x) + 4) * summing)
+        return total * (1 + 1e-12 + 4 * U * self.problem.depth)
