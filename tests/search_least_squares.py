@@ -4,7 +4,7 @@ For every option, small random problems of all degenerate kinds are solved and c
 choices of active constraints. It counts
 
     lies      a feasible point that is better by more than the gap allows;
-    worse     objectives more than 1e-9 above the best, relative to max(||b||^2, x'Qx);
+    worse     objectives more than 1e-9 above the best, relative to the scale of the certificate;
     outside   points outside their bounds, or further than 1e-12 from their sum;
     open      right-hand sides that did not converge, by family of matrices.
 """
@@ -65,13 +65,16 @@ def reference(A, B, given):
 
 
 def objectives(A, B, X, given):
-    """Objective and its quadratic part for columns of X, with all the digits there are."""
+    """Objective for columns of X with all the digits there are, and the scale of a certificate."""
+    n = A.shape[1]
     X, w = X.astype(LONG), given.get("weights", np.ones(len(A))).reshape(len(A), -1).astype(LONG)
-    L = given.get("regularizer", np.eye(A.shape[1])).astype(LONG)
-    penalty = LONG(given.get("l2", 0.0)) * np.sum((L @ X) ** 2, axis=0)
-    fit = A.astype(LONG) @ X
-    value = np.sum(w * (B.astype(LONG) - fit) ** 2, axis=0) + penalty
-    return value, np.maximum(np.sum(w * B.astype(LONG) ** 2, axis=0), np.sum(w * fit**2, axis=0) + penalty)
+    L, l2 = given.get("regularizer", np.eye(n)).astype(LONG), LONG(given.get("l2", 0.0))
+    value = np.sum(w * (B.astype(LONG) - A.astype(LONG) @ X) ** 2, axis=0) + l2 * np.sum((L @ X) ** 2, axis=0)
+    norms = np.sqrt(w.T @ A.astype(LONG) ** 2 + l2 * np.sum(L**2, axis=0)).T  # (n, 1 or n_rhs)
+    lower, upper = (np.broadcast_to(s, n)[:, None] for s in given.get("bounds", (0.0, np.inf)))
+    forced = np.sum(norms * np.abs(np.clip(0.0, lower, upper)), axis=0)
+    forced = np.maximum(forced, abs(given.get("sum_to", 0.0)) * norms.min(axis=0))
+    return value, (np.sqrt(np.sum(w * B.astype(LONG) ** 2, axis=0)) + forced) ** 2
 
 
 def check(A, B, given, family, counts):

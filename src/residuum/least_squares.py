@@ -350,9 +350,9 @@ def least_squares(
         ``x`` has the shape of SciPy's solutions, right-hand sides as columns; ``codes`` is its transpose.
         ``residual_norm`` is ``||b - Ax||``, weighted if there are weights. ``violation``, ``gap`` and
         ``converged`` certify each right-hand side: bounds hold exactly, the sum to the violation, and the
-        objective lies at most ``gap * max(||b||^2, x'Qx)`` above its minimum, where ``x'Qx`` is the
-        objective's quadratic part ``||Ax||^2 + l2 ||Lx||^2``, which only bounds or a sum can make larger
-        than ``||b||^2``.
+        objective lies at most ``gap * scale^2`` above its minimum. The scale is ``||b||`` plus what the
+        constraints force upon x: ``sum_j ||a_j|| |x_j|`` for the x_j within the bounds that are nearest to
+        zero, or ``|sum_to| min_j ||a_j||`` if that is more; so it is ``||b||`` where x = 0 is allowed.
 
     Examples
     --------

@@ -24,9 +24,10 @@ N_ROWS = 18
 # neither zero nor infinite.
 MU, EPS, DEPTH, TOTAL, KIND, BETA, TOL, SHIFTED = range(8)
 # Computed: whether the sum counts as an equation now, its multiplier, size of the free set, steps taken,
-# and the certificate: violation, gap, objective minus beta^2, violation that rounding x makes.
-SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING = range(8, 16)
-N_ENTRIES = 16
+# the certificate: violation, gap, objective minus beta^2, violation that rounding x makes; and how large a
+# combination of columns the bounds and the sum force x to be.
+SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING, FORCED = range(8, 17)
+N_ENTRIES = 17
 
 NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 FREE, AT_LOW, AT_HIGH = 0.0, -1.0, 1.0
@@ -102,16 +103,20 @@ def _subtract(V, row, factor, Q, j):
 @njit(**STEP)
 def _along_sum(V, S, pos, m, rest):
     """Move row T by a multiple of row TW so that its sum is ``rest``; False if it cannot be."""
-    reached = per = 0.0
+    per = 0.0
     for i in range(m):
-        reached += V[W, pos[i]] * V[T, i]
         per += V[W, pos[i]] * V[TW, i]
     if not per > 0.0:
         return False
-    nu = (reached - rest) / per
-    for i in range(m):
-        V[T, i] -= nu * V[TW, i]
-    S[NU] = nu
+    S[NU] = 0.0
+    for _ in range(2):  # the second time corrects what rounding left
+        reached = 0.0
+        for i in range(m):
+            reached += V[W, pos[i]] * V[T, i]
+        nu = (reached - rest) / per
+        for i in range(m):
+            V[T, i] -= nu * V[TW, i]
+        S[NU] += nu
     return True
 
 
@@ -334,13 +339,12 @@ def _certify(V, S, n):
     """VIOLATION, GAP, VALUE and ROUNDING of X with the gradient P."""
     reach = _noise(V, S, n)
     tau, nu = U * S[DEPTH] * reach, S[NU]
-    short, summing, curved, value = S[TOTAL], abs(S[TOTAL]), 0.0, 0.0
+    short, summing, value = S[TOTAL], abs(S[TOTAL]), 0.0
     violation, gap, curvature = 0.0, 0.0, 1.0 / max(S[MU], 1.0 / FAR)
     for i in range(n):
         x, p, w, alpha = V[X, i], V[P, i], V[W, i], V[ALPHA, i]
         short -= w * x
         summing += abs(w * x)
-        curved += x * (V[LINEAR, i] - p)
         value -= x * (V[LINEAR, i] + p)
         q = p - nu * w
         error = tau * alpha + 4.0 * U * (abs(nu * w) + V[SHIFT, i])
@@ -353,13 +357,14 @@ def _certify(V, S, n):
         amiss = abs(short) if S[SUMMED] > 0.0 else max(-short, 0.0)
         gap += 2.0 * abs(nu) * (abs(short) + U * (n + 4) * summing)
         amiss = amiss / summing if summing > 0.0 else 0.0
-    square = max(S[BETA] * S[BETA], curved)
+    scale = S[BETA] + S[FORCED]
     whole = max(S[BETA] * S[BETA] + value, 0.0) + 4.0 * tau * reach  # the objective, whose minimum is >= 0
-    S[VALUE], S[ROUNDING], S[VIOLATION], S[GAP] = value, 0.0, amiss, 0.0
-    if square > 0.0:
-        S[GAP] = min(gap, whole) * (WORSE + 4.0 * S[DEPTH] * U) / square
-        S[VIOLATION] = max(violation / np.sqrt(square), amiss)
-        S[ROUNDING] = 8.0 * U * (reach - S[BETA]) / np.sqrt(square)
+    S[VALUE], S[ROUNDING], S[VIOLATION] = value, 0.0, amiss
+    S[GAP] = 0.0 if min(gap, whole) == 0.0 else np.inf
+    if scale > 0.0:
+        S[GAP] = min(gap, whole) * (WORSE + 4.0 * S[DEPTH] * U) / (scale * scale)
+        S[VIOLATION] = max(violation / scale, amiss)
+        S[ROUNDING] = 8.0 * U * (reach - S[BETA]) / scale
 
 
 @njit(**INNER)
@@ -416,12 +421,22 @@ def _solve(Q, inverse, V, S, L, pos):
     S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING], S[NU] = best
 
 
+@njit(**STEP)
+def _forced(V, S, n):
+    """What bounds and sum force ``sum_j ||a_j|| |x_j|`` to be at least; the scale of a certificate has it."""
+    forced, least = 0.0, np.inf
+    for i in range(n):
+        forced += V[ALPHA, i] * abs(min(max(0.0, V[LOW, i]), V[HIGH, i]))
+        least = min(least, V[ALPHA, i] / V[W, i])
+    return max(forced, abs(S[TOTAL]) * least if S[KIND] == SUM_TO else 0.0)
+
+
 @njit(**OPTIONS)
 def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, beta, points, certificate):
     """Solve one program for each row of ``linear``: fills ``points`` and ``certificate``.
 
     The rows of Q and inverse are padded with zeros to a multiple of LANES. Row r belongs to matrix ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2,
-    rounding, steps, multiplier of the sum.
+    rounding, steps, multiplier of the sum, scale.
     """
     n = linear.shape[1]
     wide = Q.shape[2]
@@ -439,8 +454,11 @@ def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, bet
             V[ALPHA, i] = alpha[k, i]
             V[SCALE, i] = 1.0 / alpha[k, i] if alpha[k, i] > 0.0 else 0.0
         S[MU], S[EPS], S[BETA] = mu[k], eps[k], beta[r]
+        if r == 0 or which[r - 1] != k:
+            S[FORCED] = _forced(V, S, n)
         _solve(Q[k], inverse[k], V, S, L, pos)
         for i in range(n):
             points[r, i] = V[BEST, i]
         certificate[r, 0], certificate[r, 1], certificate[r, 2] = S[VIOLATION], S[GAP], S[VALUE]
         certificate[r, 3], certificate[r, 4], certificate[r, 5] = S[ROUNDING], S[STEPS], S[NU]
+        certificate[r, 6] = S[BETA] + S[FORCED]

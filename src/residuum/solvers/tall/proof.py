@@ -20,7 +20,8 @@ from scipy.linalg import qr
 from residuum.problem import Float64Array
 from residuum.solvers.active_set.exact import are_combinations
 
-from .program import NO_SUM, BoundedLeastSquares, U, least_eigenvalue
+from .careful import Descent, multiplier
+from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares, Matrices, U, least_eigenvalue
 
 DEPENDENT = 1e-7  # distance from the span of other columns, relative to the largest, of a column outside W
 MOST_EXTENSIONS = 8
@@ -67,10 +68,21 @@ class Prover:
             self._known[key] = basis, mu
         return self._known[key]
 
+    def gradient(self, point: Point) -> Float64Array:
+        """``p - nu w``."""
+        return point.linear - self.Q @ point.x - point.nu * self.w
+
+    def violation(self, point: Point, scale: float) -> float:
+        """Of the optimality conditions, for columns of unit norm and relative to `scale`."""
+        q, alpha = self.gradient(point), self.alpha
+        room = np.where(q > 0, self.upper - point.x, point.x - self.lower)
+        some = alpha > 0
+        return float(np.minimum(np.abs(q[some]) / alpha[some], room[some] * alpha[some]).max(initial=0.0)) / scale
+
     def gap(self, point: Point) -> float:
         """A bound on the distance of the objective from its minimum; inf where none is known."""
         x, w, nu = point.x, self.w, point.nu
-        q = point.linear - self.Q @ x - nu * w
+        q = self.gradient(point)
         reach = point.beta + float(self.alpha @ np.abs(x))
         error = U * self.problem.depth * reach * self.alpha + 4 * U * (np.abs(nu * w) + self.shift)
         above, below = np.maximum(self.farthest - x, 0.0), x - self.lower
@@ -97,3 +109,57 @@ class Prover:
             summing = abs(self.problem.total) + float(np.abs(w * x).sum())
             total += 2 * abs(nu) * (abs(self.problem.total - float(w @ x)) + U * (len(x) + 4) * summing)
         return total * (1 + 1e-12 + 4 * U * self.problem.depth)
+
+
+class Difficult:
+    """The right-hand sides of one matrix that the kernels could not certify."""
+
+    def __init__(self, problem: BoundedLeastSquares, matrices: Matrices, k: int, weights: Any) -> None:
+        n = problem.A.shape[1]
+        Q = matrices.Q[k][:, :n] - matrices.eps[k] * np.eye(n)
+        self.problem, self.root = problem, 1.0 if weights is None else np.sqrt(weights)
+        self.prover = Prover(problem, Q, matrices.alpha[k], weights)
+        self.descent = Descent(
+            self.prover.columns, (self.prover.lower, self.prover.upper), self.prover.w
+        )
+
+    def finish(
+        self, x: Float64Array, linear: Float64Array, beta: float, found: Float64Array, b: Float64Array, tol: float
+    ) -> tuple[Float64Array, Float64Array]:
+        """A better point or a better certificate, in the columns of `kernels.solve_block`."""
+        prover, problem = self.prover, self.problem
+        linear = linear - prover.shift
+        best = self._certified(found, Point(x, linear, beta, found[5]))
+        if best[1] <= tol and best[0] <= max(tol, best[3]) or problem.l1:
+            return x, best
+        target = np.concatenate([self.root * b, np.zeros(len(prover.columns) - len(b))])
+        start = np.clip(x, prover.lower, prover.upper)
+        summed = problem.kind == SUM_TO or (problem.kind == SUM_AT_MOST and found[5] > 0)
+        y = self.descent.solve(target, start, summed)
+        if problem.kind == SUM_AT_MOST and not summed and prover.w @ y > problem.total:
+            y = self.descent.solve(target, start, True)
+            summed = True
+        free = (y > prover.lower) & (y < prover.upper)
+        gradient = linear - prover.Q @ y
+        nu = multiplier(gradient, prover.w, free, y, (prover.lower, prover.upper)) if summed else 0.0
+        nu = max(nu, 0.0) if problem.kind == SUM_AT_MOST else nu
+        other = self._certified(np.array([np.inf, np.inf, *found[2:]]), Point(y, linear, beta, nu))
+        if max(other[:2]) >= max(best[:2]):
+            return x, best
+        return y, other
+
+    def _certified(self, found: Float64Array, point: Point) -> Float64Array:
+        prover, scale, problem = self.prover, float(found[6]), self.problem
+        found = found.copy()
+        value = -float(point.x @ (2 * point.linear - prover.Q @ point.x))
+        reach = float(prover.alpha @ np.abs(point.x))
+        rounding = 4 * U * problem.depth * (point.beta + reach) ** 2
+        whole = max(point.beta**2 + value, 0.0) + rounding
+        found[1] = min(found[1], prover.gap(point) / scale**2, whole / scale**2 * (1 + 1e-9))
+        amiss = 0.0
+        if problem.kind != NO_SUM:
+            over = float(prover.w @ point.x) - problem.total
+            amiss = over if problem.kind == SUM_AT_MOST else abs(over)
+            amiss = max(amiss, 0.0) / max(abs(problem.total), float(np.abs(prover.w * point.x).sum()), 1e-300)
+        violation = max(prover.violation(point, scale), amiss)
+        return np.array([violation, found[1], value, 8 * U * reach / scale, found[4], point.nu, scale])

@@ -12,7 +12,7 @@ from residuum.problem import Float64Array
 from residuum.system.threads import run_chunks, thread_count
 
 from .program import BoundedLeastSquares, Matrices, prepare
-from .proof import Point, Prover
+from .proof import Difficult
 
 BLOCK = 960  # right-hand sides handled together by one thread
 PADDED = 48  # blocks are padded to a multiple: BLAS then treats every right-hand side alike
@@ -102,11 +102,11 @@ class TallSolver:
         else:
             first, which = _patterns(own)
             matrices = prepare(problem, problem.grams(own[:, first]))
-        certificate, points = np.empty((count, 6)), np.empty((count, problem.A.shape[1]))
+        certificate, points = np.empty((count, 7)), np.empty((count, problem.A.shape[1]))
         linear = _padded_product(scaled, problem.columns)[:count]
         beta = np.sqrt(energy) * (1 + problem.depth * 1.2e-16)
         kernels.solve_block(vectors, numbers, *matrices, which, linear, beta, points, certificate)
-        self._prove(matrices, which, points, (linear, beta, certificate), own)
+        self._finish(matrices, which, points, (linear, beta, certificate), own, block)
         np.ldexp(points, -problem.exponents, out=part.points)
         part.violation[:], part.gap[:] = certificate[:, 0], certificate[:, 1]
         part.rounding[:], part.n_iter[:] = certificate[:, 3], certificate[:, 4]
@@ -123,23 +123,20 @@ class TallSolver:
         for r in np.flatnonzero((energy > 0) & ~((energy > low) & (energy < high))):
             self._solve_extreme(block[:, r], None if own is None else own[:, r], r, part)
 
-    def _prove(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any) -> None:
-        """Look for better gaps where Q is singular, that is where the kernels could not."""
+    def _finish(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any, block: Any) -> None:
+        """Prove, or solve carefully and then prove, what the kernels could not."""
         problem, (linear, beta, certificate) = self.problem, found
-        left = np.flatnonzero((certificate[:, 1] > self.tol) & (matrices.eps[which] > 0) & np.isfinite(beta))
-        provers: dict[int, Prover] = {}
-        n = points.shape[1]
-        for r in left:
+        allowed = np.maximum(self.tol, certificate[:, 3])
+        left = ((certificate[:, 1] > self.tol) | (certificate[:, 0] > allowed)) & np.isfinite(beta)
+        cases: dict[int, Difficult] = {}
+        for r in np.flatnonzero(left & (certificate[:, 6] > 0)):
             k = which[r]
-            if k not in provers:
-                Q = matrices.Q[k][:, :n] - matrices.eps[k] * np.eye(n)
+            if k not in cases:
                 weights = problem.weights if own is None else own[:, r]
-                provers[k] = Prover(problem, Q, matrices.alpha[k], weights)
-            point = Point(points[r], linear[r] - 0.5 * problem.l1 * provers[k].w, beta[r], certificate[r, 5])
-            curved = float(points[r] @ (provers[k].Q @ points[r]))
-            square = max(float(beta[r]) ** 2, curved)
-            if square > 0:
-                certificate[r, 1] = min(certificate[r, 1], provers[k].gap(point) / square)
+                cases[k] = Difficult(problem, matrices, k, weights)
+            points[r], certificate[r] = cases[k].finish(
+                points[r], linear[r], beta[r], certificate[r], block[:, r], self.tol
+            )
 
     def _solve_extreme(self, b: Float64Array, own: Any, r: int, part: Answers) -> None:
         """One right-hand side whose square overflows or vanishes: everything is scaled by a power of two."""
