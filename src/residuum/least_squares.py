@@ -152,16 +152,25 @@ def _tall_nnls(
         return None
     answers = Answers.empty(B.shape[1], n)
     solver.solve(B, answers)
+    return _solution(answers, _finished(solver, B, answers))
+
+
+def _finished(solver: TallSolver, B: Any, answers: Answers) -> Any:
+    """Solve non-negative least squares that the tall path could not certify by the other path; what converged."""
+    problem, tol = solver.problem, solver.tol
     converged = answers.converged(tol)
-    if (left := np.flatnonzero(~converged)).size:
-        again = solve_active_set(A.T, B.T[left], l1=l1, l2=l2, tol=tol, n_jobs=n_jobs)
+    left = np.flatnonzero(~converged)
+    if left.size and problem.is_non_negative:
+        again = solve_active_set(
+            problem.A.T, B.T[left], l1=problem.l1, l2=problem.l2, tol=tol, n_jobs=solver.n_jobs
+        )
         better = again.converged | (again.gap < answers.gap[left])
         place = left[better]
-        answers.points[place] = again.codes[better].toarray()
+        answers.points[place] = points = again.codes[better].toarray()
         answers.violation[place], answers.gap[place] = again.violation[better], again.gap[better]
         answers.n_iter[place], converged[place] = again.n_iter[better], again.converged[better]
-        answers.residual_norm[place] = np.linalg.norm(B[:, place] - A @ answers.points[place].T, axis=0)
-    return _solution(answers, converged)
+        answers.residual_norm[place] = np.linalg.norm(B[:, place] - problem.A @ points.T, axis=0)
+    return converged
 
 
 def _solution(answers: Answers, converged: Any) -> LeastSquaresSolution:
@@ -384,7 +393,7 @@ def least_squares(
                 f"The 'weights' parameter of {owner} must have shape ({len(A)},) when B is an iterator. "
                 f"Got shape {own.shape} instead; call {owner} for each block with its own weights."
             )
-        answers = _by_blocks(solver, B, out)
+        answers, converged = _by_blocks(solver, B, out)
         one = False
     else:
         B = _checked_block(B, len(A))
@@ -396,7 +405,8 @@ def least_squares(
             )
         answers = Answers.empty(B.shape[1], n, _checked_out(out, n, B.shape[1]))
         solver.solve(B, answers, own)
-    solution = _solution(answers, answers.converged(tol))
+        converged = answers.converged(tol) if own is not None else _finished(solver, B, answers)
+    solution = _solution(answers, converged)
     _warn(owner, solution, tol, 2)
     return LeastSquaresSolution(**{**vars(solution), "codes": solution.codes[0]}) if one else solution
 
@@ -414,27 +424,31 @@ def _checked_block(B: Any, n_features: int) -> Any:
     return block
 
 
-def _by_blocks(solver: TallSolver, blocks: Iterator[Any], out: Any) -> Answers:
-    """The answers to blocks of right-hand sides, one after the other."""
+def _by_blocks(solver: TallSolver, blocks: Iterator[Any], out: Any) -> tuple[Answers, Any]:
+    """The answers to blocks of right-hand sides, one after the other, and which of them converged."""
     n_features, n = solver.problem.A.shape
-    parts, done = [], 0
+    room = _checked_out(out, n, None)
+    parts, converged, done = [], [np.zeros(0, bool)], 0
     for block in blocks:
         B = _checked_block(block, n_features).reshape(n_features, -1)
-        room = None if out is None else _checked_out(out, n, None)[done : done + B.shape[1]]
-        if room is not None and len(room) < B.shape[1]:
+        own = None if room is None else room[done : done + B.shape[1]]
+        done += B.shape[1]
+        if room is not None and done > len(room):
             raise ValueError(
                 f"The 'out' parameter of least_squares must have one column for each right-hand side. "
-                f"Got {out.shape[1]}, but the blocks have at least {done + B.shape[1]}."
+                f"Got {len(room)}, but the blocks have at least {done}."
             )
-        part = Answers.empty(B.shape[1], n, room)
+        part = Answers.empty(B.shape[1], n, own)
         solver.solve(B, part)
+        converged.append(_finished(solver, B, part))
         parts.append(part)
-        done += B.shape[1]
-    if not parts:
-        return Answers.empty(0, n)
-    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in vars(parts[0]) if name != "points"}
-    points = _checked_out(out, n, None)[:done] if out is not None else np.concatenate([p.points for p in parts])
-    return Answers(points=points, **joined)
+    whole = Answers.empty(done, n, None if room is None else room[:done])
+    start = 0
+    for part in parts:
+        stop = start + len(part.gap)
+        whole.put(slice(start, stop), part)
+        start = stop
+    return whole, np.concatenate(converged)
 
 
 def _checked_out(out: Any, n: int, n_rhs: int | None) -> Any:

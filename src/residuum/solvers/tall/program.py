@@ -40,6 +40,12 @@ class BoundedLeastSquares:
         """Whether the objective is more than the residual."""
         return self.l1 != 0 or self.l2 != 0
 
+    @property
+    def is_non_negative(self) -> bool:
+        """Whether this is non-negative least squares, perhaps with a ridge, and nothing else."""
+        plain = self.kind == NO_SUM and self.L is None and self.weights is None
+        return plain and bool((self.lower == 0).all() and (self.upper == np.inf).all())
+
     @cached_property
     def penalty(self) -> Float64Array:
         """Rows whose product with x is penalised by l2; none without l2."""

@@ -25,6 +25,8 @@ from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares, Matrices,
 
 DEPENDENT = 1e-7  # distance from the span of other columns, relative to the largest, of a column outside W
 MOST_EXTENSIONS = 8
+HUGE = 1e200  # a gain that only an infinite distance makes
+FAR = 1e300  # stands for an infinite distance, because it may be multiplied by zero
 
 
 class Point(NamedTuple):
@@ -79,32 +81,36 @@ class Prover:
         some = alpha > 0
         return float(np.minimum(np.abs(q[some]) / alpha[some], room[some] * alpha[some]).max(initial=0.0)) / scale
 
-    def gap(self, point: Point) -> float:
-        """A bound on the distance of the objective from its minimum; inf where none is known."""
+    def gap(self, point: Point, wish: float) -> float:
+        """A bound on the distance of the objective from its minimum; inf where none is known.
+
+        W takes in what could go to infinity, and first also what could gain more than `wish` within its
+        bounds.
+        """
+        return min(self._gap(point, wish), self._gap(point, np.inf))
+
+    def _gap(self, point: Point, most: float) -> float:
         x, w, nu = point.x, self.w, point.nu
         q = self.gradient(point)
         reach = point.beta + float(self.alpha @ np.abs(x))
         error = U * self.problem.depth * reach * self.alpha + 4 * U * (np.abs(nu * w) + self.shift)
-        above, below = np.maximum(self.farthest - x, 0.0), x - self.lower
+        above, below = np.minimum(np.maximum(self.farthest - x, 0.0), FAR), np.minimum(x - self.lower, FAR)
         members, far = np.zeros(len(x), bool), 0.0
         for _ in range(MOST_EXTENSIONS):
             moved = error + self.alpha * far
-            endless = (np.isinf(above) & (q + moved > 0)) | (np.isinf(below) & (moved - q > 0))
-            if not (endless & ~members).any():
+            up, down = np.maximum(q + moved, 0.0) * above, np.maximum(moved - q, 0.0) * below
+            gain = 2 * np.maximum(up, down)
+            outside = ((gain > most) | (gain > HUGE)) & ~members
+            if not outside.any():
                 break
-            members |= endless
+            members |= outside
             basis, mu = self._independent(np.flatnonzero(members))
             if mu <= 0:
                 return np.inf
             far = float(np.linalg.norm(np.abs(q[basis]) + error[basis]) / np.sqrt(mu))
         else:
             return np.inf
-        others = ~members
-        up = np.maximum(q + moved, 0.0)[others]
-        down = np.maximum(moved - q, 0.0)[others]
-        with np.errstate(invalid="ignore"):
-            terms = np.fmax(np.where(up > 0, 2 * up * above[others], 0), np.where(down > 0, 2 * down * below[others], 0))
-        total = far * far + float(terms.sum())
+        total = far * far + float(gain[~members].sum())
         if self.problem.kind != NO_SUM:
             summing = abs(self.problem.total) + float(np.abs(w * x).sum())
             total += 2 * abs(nu) * (abs(self.problem.total - float(w @ x)) + U * (len(x) + 4) * summing)
@@ -155,7 +161,7 @@ class Difficult:
         reach = float(prover.alpha @ np.abs(point.x))
         rounding = 4 * U * problem.depth * (point.beta + reach) ** 2
         whole = max(point.beta**2 + value, 0.0) + rounding
-        found[1] = min(found[1], prover.gap(point) / scale**2, whole / scale**2 * (1 + 1e-9))
+        found[1] = min(found[1], prover.gap(point, 1e-14 * scale**2) / scale**2, whole / scale**2 * (1 + 1e-9))
         amiss = 0.0
         if problem.kind != NO_SUM:
             over = float(prover.w @ point.x) - problem.total
