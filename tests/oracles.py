@@ -155,7 +155,7 @@ def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=N
             X = np.tile(fixed[:, None], k)
             X[free] += _free_part(M[:, free], T - M @ X, None if wanted is None else wanted - fixed.sum())
             slack = 1e-11 * (1 + np.abs(X))
-            ok = (X >= lower[:, None] - slack).all(axis=0) & (X <= upper[:, None] + slack).all(axis=0)
+            ok = (lower[:, None] - slack <= X).all(axis=0) & (upper[:, None] + slack >= X).all(axis=0)
             X = np.clip(X, lower[:, None], upper[:, None])
             if total is not None:
                 over = X.sum(axis=0) - total

@@ -20,7 +20,7 @@ import numpy as np
 from oracles import constrained_by_brute_force
 from search_for_lies import FAMILIES, queries
 
-from residuum.least_squares import least_squares
+from residuum import least_squares
 
 LONG = np.longdouble
 
@@ -77,6 +77,13 @@ def objectives(A, B, X, given):
     return value, (np.sqrt(np.sum(w * B.astype(LONG) ** 2, axis=0)) + forced) ** 2
 
 
+def digits_lost(A, B, X, points, scale):
+    """Bound on the error of a difference of objectives, relative to the scale."""
+    size = np.linalg.norm(A, axis=0) @ np.maximum(np.abs(X), np.abs(points)) + np.linalg.norm(B, axis=0)
+    lost = 8 * (len(X) + 4) * float(np.finfo(LONG).eps) * size
+    return np.where(scale > 0, lost * (2 * np.sqrt(scale) + lost) / np.where(scale > 0, scale, 1), 0.0)
+
+
 def check(A, B, given, family, counts):
     """One call held against brute force."""
     with warnings.catch_warnings():
@@ -92,9 +99,9 @@ def check(A, B, given, family, counts):
     points, _ = reference(A, B, given)
     (mine, scale), (best, _) = objectives(A, B, X, given), objectives(A, B, points, given)
     ahead = np.where(scale > 0, (mine - best) / np.where(scale > 0, scale, 1), mine - best)
-    # With a sum, the rival may miss it by rounding; longdouble may lose a few digits of either.
-    lies = ahead > solution.gap + (1e-9 if total is not None else 1e-17)
-    lies |= solution.converged & ~((solution.gap <= 1e-10) & (solution.violation <= 1e-8))
+    # With a sum, the rival may miss it by rounding; longdouble loses digits where points are large.
+    lies = ahead > solution.gap + (1e-9 if total is not None else 1e-17) + digits_lost(A, B, X, points, scale)
+    lies |= solution.converged & ~(solution.gap <= 1e-10)
     found = {"lies": lies, "worse": ahead > 1e-9, "outside": outside, "open": ~solution.converged}
     counts["problems"] += B.shape[1]
     for name, rows in found.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
     from residuum.features import EigenfacePCA, Scattering2D
-    from residuum.least_squares import lasso, nnls
+    from residuum.lstsq import lasso, least_squares, nnls
     from residuum.models.file import load_model, open_model, save_model
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 
@@ -29,7 +29,7 @@ _HOMES = {
             "SoftNRC",
         ),
         "residuum.selection": ("CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"),
-        "residuum.least_squares": ("lasso", "nnls"),
+        "residuum.lstsq": ("lasso", "least_squares", "nnls"),
         "residuum.features": ("EigenfacePCA", "Scattering2D"),
         "residuum.models.file": ("load_model", "open_model", "save_model"),
     }.items()
@@ -38,7 +38,16 @@ _HOMES = {
 
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV"]
-__all__ += ["EigenfacePCA", "Scattering2D", "lasso", "load_model", "nnls", "open_model", "save_model"]
+__all__ += [
+    "EigenfacePCA",
+    "Scattering2D",
+    "lasso",
+    "least_squares",
+    "load_model",
+    "nnls",
+    "open_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,13 +21,14 @@ y = x + d is better by
 
     f(x) - f(y) = 2 p'd - d'Qd  <=  sum_j 2 (p_j - nu w_j) d_j - mu d_j^2  +  2 nu w'd,
 
-where mu is at most the least eigenvalue of Q. Each term has its maximum where d_j is (p_j - nu w_j) / mu or at
-a bound; w'd is what is missing in the sum of x. So a gradient of 1e-15 proves a gap of 1e-30 / mu. The
-rounding error of p_j is at most ``u depth ||a_j|| (||b|| + sum_k ||a_k|| |x_k|)``, which is added to it, and mu
-comes from an approximate inverse of Q with its error (`program.prepare`).
+where mu is at most the least eigenvalue of Q. Each term has its maximum where d_j is (p_j - nu w_j) / mu or
+at a bound; w'd is what is missing in the sum of x. So a gradient of 1e-15 proves a gap of 1e-30 / mu. The
+rounding error of p_j is at most ``u depth ||a_j|| (||b|| + sum_k ||a_k|| |x_k|)``, which is added to it, and
+mu comes from an approximate inverse of Q with its error (`program.prepare`). So no residual is needed.
 
-Where Q is singular or nearly so, mu is zero and only the bounds limit d; a sum with lower bounds implies upper
-ones. A ridge is put on the diagonal then and taken away by proximal points.
+Where Q is singular or nearly so, mu is zero and only the bounds limit d; a sum with lower bounds implies
+upper ones. A ridge is put on the diagonal then and taken away by proximal points. What the kernels cannot
+certify is solved on the columns themselves (`careful`) and certified with more effort (`proof`).
 """
 
 from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares

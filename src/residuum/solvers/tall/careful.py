@@ -1,16 +1,19 @@
 """Feasible descent on the columns themselves, for the right-hand sides that Q is too ill-conditioned for.
 
-Squaring the columns loses what is below 1e-8 of them; an orthogonal factor keeps it down to 1e-16. It works in
-NumPy, one right-hand side at a time. The objective falls with every step that moves; a variable that was freed
-and came back without a gain is not freed again until there is one.
+Squaring the columns loses what is below 1e-8 of them; an orthogonal factor keeps it down to 1e-16. It works
+in NumPy, one right-hand side at a time. The objective falls with every step that moves; a variable that was
+freed and came back without a gain is not freed again until there is one.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import null_space
 
 from residuum.problem import Float64Array
+
+Flags = npt.NDArray[np.bool_]
 
 RANK = 1e-14  # singular values, relative to the largest, that count as zero
 NOISE = 1e-15  # gradient that rounding can make, for columns and a target of unit norm
@@ -49,7 +52,7 @@ class Descent:
             free[entered] = True
         return x
 
-    def _step(self, residual: Float64Array, free: Float64Array, summed: bool) -> Float64Array:
+    def _step(self, residual: Float64Array, free: Flags, summed: bool) -> Float64Array:
         """To the minimiser on the free variables."""
         step, places = np.zeros(len(free)), np.flatnonzero(free)
         columns, right = self.r[:, places], self.q.T @ residual
@@ -73,8 +76,8 @@ class Descent:
         self,
         residual: Float64Array,
         x: Float64Array,
-        free: Float64Array,
-        closed: Float64Array,
+        free: Flags,
+        closed: Flags,
         summed: bool,
         noise: float,
     ) -> int:
@@ -91,7 +94,7 @@ class Descent:
 def multiplier(
     gradient: Float64Array,
     w: Float64Array,
-    free: Float64Array,
+    free: Flags,
     x: Float64Array,
     bounds: tuple[Float64Array, Float64Array],
 ) -> float:

@@ -1,4 +1,6 @@
-"""Compiled steps for one right-hand side of a small quadratic program; formulas are in the package's docstring.
+"""Compiled steps for one right-hand side of a small quadratic program.
+
+The steps and their formulas are in the docstring of the package.
 
 All vectors of a program are rows of one array V, named by the constants below, and all its numbers entries of
 one array S: a function that took each array by itself would count every one of them at each call, which takes
@@ -20,8 +22,8 @@ LOW, HIGH, FARTHEST, W, ALPHA, SHIFT, LINEAR = range(7)
 X, P, H, AT, OLD, BEST, CENTRE, T, TW, PIVOT, SCALE = range(7, 18)
 N_ROWS = 18
 # Entries of S: least eigenvalue of Q - eps at least, ridge on the diagonal of Q, roundings that an entry of
-# the gradient goes through, the sum and what kind of sum it is, norm of b, tolerance, and whether any bound is
-# neither zero nor infinite.
+# the gradient goes through, the sum and what kind of sum it is, norm of b, tolerance, and whether any bound
+# is neither zero nor infinite.
 MU, EPS, DEPTH, TOTAL, KIND, BETA, TOL, SHIFTED = range(8)
 # Computed: whether the sum counts as an equation now, its multiplier, size of the free set, steps taken,
 # the certificate: violation, gap, objective minus beta^2, violation that rounding x makes; and how large a
@@ -369,7 +371,7 @@ def _certify(V, S, n):
 
 @njit(**INNER)
 def _refine(Q, V, S, L, pos):
-    """Improve X on the free set that was factored last by one step of refinement, if it stays in its bounds."""
+    """One step of refinement of X on the free set that was factored last."""
     m, short = int(S[SIZE]), S[TOTAL]
     nu = S[NU]
     for i in range(Q.shape[0]):
@@ -435,8 +437,9 @@ def _forced(V, S, n):
 def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, beta, points, certificate):
     """Solve one program for each row of ``linear``: fills ``points`` and ``certificate``.
 
-    The rows of Q and inverse are padded with zeros to a multiple of LANES. Row r belongs to matrix ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2,
-    rounding, steps, multiplier of the sum, scale.
+    The rows of Q and inverse are padded with zeros to a multiple of LANES. Row r belongs to matrix
+    ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2, rounding, steps, multiplier
+    of the sum, scale.
     """
     n = linear.shape[1]
     wide = Q.shape[2]

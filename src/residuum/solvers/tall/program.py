@@ -1,4 +1,4 @@
-"""The quadratic program behind constrained least squares: scaled columns, matrices, and how convex they are."""
+"""The quadratic program behind constrained least squares: scaled columns, matrices, how convex they are."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
 LANES = 8  # rows of matrices are padded to a multiple
 SINGULAR = 1e-11  # least eigenvalue, relative to the mean one, below which a ridge is put on the diagonal
 RIDGE = 1e-12  # that ridge, relative to the largest diagonal entry
+MODERATE = 400  # exponents of two of columns that can be scaled
 NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 
 
@@ -61,8 +62,14 @@ class BoundedLeastSquares:
         largest = np.frexp(np.abs(rows).max(axis=0, initial=0.0))[1]
         weight = np.ones(len(self.A)) if self.weights is None else self.weights
         weight = np.concatenate([weight, np.full(len(self.penalty), self.l2)])
-        square = weight @ np.ldexp(rows, -largest) ** 2
+        with np.errstate(under="ignore"):
+            square = weight @ np.ldexp(rows, -largest) ** 2
         return np.where(square > 0, largest + np.frexp(np.sqrt(square))[1], 0).astype(np.int32)
+
+    @property
+    def is_moderate(self) -> bool:
+        """Whether no column is so long or short that products with it may overflow or vanish."""
+        return bool((np.abs(self.exponents) < MODERATE).all())
 
     @cached_property
     def columns(self) -> Float64Array:
@@ -83,7 +90,7 @@ class BoundedLeastSquares:
     def vectors(self) -> Float64Array:
         """What the kernels know of the variables: the first rows of their V."""
         e, ones = self.exponents, np.ones(self.A.shape[1])
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             lower, upper = np.ldexp(self.lower, e), np.ldexp(self.upper, e)
         w = np.ldexp(ones, -e)
         return np.vstack([lower, upper, self._farthest(lower, upper, w), w, ones, 0.5 * self.l1 * w])
@@ -146,11 +153,13 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
     With X near the inverse of Q and E = I - XQ, the least eigenvalue is at least (1 - ||E||) / ||X||, less
     what rounding may have changed in Q.
     """
-    k, n = Q.shape[:2]
+    n = Q.shape[1]
     diagonal = np.einsum("kii->ki", Q)
     alpha = np.sqrt(diagonal) * (1 + 1e-12)
     idle = (problem.lower <= 0) & (problem.upper >= 0) & (problem.kind == NO_SUM)
-    Q = Q + np.where((diagonal == 0) & idle, 1.0, 0.0)[:, :, None] * np.eye(n)  # an unused variable stays zero
+    Q = Q + np.where((diagonal == 0) & idle, 1.0, 0.0)[:, :, None] * np.eye(
+        n
+    )  # an unused variable stays zero
     trace = np.einsum("kii->k", Q)
     inverse, mu = _inverted(Q)
     mu = (mu - U * problem.depth * trace).clip(0.0)
@@ -164,7 +173,7 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
 
 
 def least_eigenvalue(Q: Float64Array, depth: float) -> Float64Array:
-    """Bounds below the least eigenvalues of the exact matrices that Q, of shape (k, n, n), was rounded from."""
+    """Bounds below the least eigenvalues of the matrices that Q, of shape (k, n, n), was rounded from."""
     return (_inverted(Q)[1] - U * depth * np.einsum("kii->k", Q)).clip(0.0)
 
 
@@ -183,4 +192,4 @@ def _inverted(Q: Float64Array) -> tuple[Float64Array, Float64Array]:
         wrong = np.linalg.norm(inverse @ Q - np.eye(n), axis=(1, 2))
         wrong += U * (2 * n + 4) * length * np.linalg.norm(Q, axis=(1, 2))
         mu = np.where(wrong < 0.5, (1 - wrong) / length, 0.0)
-    return inverse, mu
+    return np.asarray(inverse, dtype=np.float64), mu

@@ -1,13 +1,13 @@
 """The certificate of one right-hand side whose Q is singular and whose variables are not all bounded.
 
-Let W be a set of independent columns. With q = Q_WW^{-1} (p - nu w)_W, the gradient p - nu w is Qq + e, where e
-is zero on W, and
+Let W be a set of independent columns. With q = Q_WW^{-1} (p - nu w)_W, the gradient p - nu w is Qq + e, where
+e is zero on W, and
 
     f(x) - f(y) <= 2 (p - nu w)'d - d'Qd + 2 nu w'd  <=  q'Qq + 2 e'd + 2 nu w'd.
 
-So d need not be bounded on W, and elsewhere e_j differs from p_j - nu w_j by ||a_j|| sqrt(q'Qq) at most. W takes
-in every variable that could go to infinity and gain. A column that is exactly a combination of others in W has
-e_j = 0 too; whether it is, rounding cannot tell, but `exact` can.
+So d need not be bounded on W, and elsewhere e_j differs from p_j - nu w_j by ||a_j|| sqrt(q'Qq) at most. W
+takes in every variable that could go to infinity and gain. A column that is exactly a combination of others
+in W has e_j = 0 too; whether it is, rounding cannot tell, but `exact` can.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Prover:
         q, alpha = self.gradient(point), self.alpha
         room = np.where(q > 0, self.upper - point.x, point.x - self.lower)
         some = alpha > 0
-        return float(np.minimum(np.abs(q[some]) / alpha[some], room[some] * alpha[some]).max(initial=0.0)) / scale
+        amiss = np.minimum(np.abs(q[some]) / alpha[some], room[some] * alpha[some])
+        return float(amiss.max(initial=0.0)) / scale
 
     def gap(self, point: Point, wish: float) -> float:
         """A bound on the distance of the objective from its minimum; inf where none is known.
@@ -125,34 +126,33 @@ class Difficult:
         Q = matrices.Q[k][:, :n] - matrices.eps[k] * np.eye(n)
         self.problem, self.root = problem, 1.0 if weights is None else np.sqrt(weights)
         self.prover = Prover(problem, Q, matrices.alpha[k], weights)
-        self.descent = Descent(
-            self.prover.columns, (self.prover.lower, self.prover.upper), self.prover.w
-        )
+        self.descent = Descent(self.prover.columns, (self.prover.lower, self.prover.upper), self.prover.w)
 
-    def finish(
-        self, x: Float64Array, linear: Float64Array, beta: float, found: Float64Array, b: Float64Array, tol: float
-    ) -> tuple[Float64Array, Float64Array]:
+    def finish(self, point: Point, found: Float64Array, b: Float64Array, tol: float) -> tuple[Any, Any]:
         """A better point or a better certificate, in the columns of `kernels.solve_block`."""
-        prover, problem = self.prover, self.problem
-        linear = linear - prover.shift
-        best = self._certified(found, Point(x, linear, beta, found[5]))
-        if best[1] <= tol and best[0] <= max(tol, best[3]) or problem.l1:
-            return x, best
-        target = np.concatenate([self.root * b, np.zeros(len(prover.columns) - len(b))])
-        start = np.clip(x, prover.lower, prover.upper)
-        summed = problem.kind == SUM_TO or (problem.kind == SUM_AT_MOST and found[5] > 0)
-        y = self.descent.solve(target, start, summed)
-        if problem.kind == SUM_AT_MOST and not summed and prover.w @ y > problem.total:
-            y = self.descent.solve(target, start, True)
-            summed = True
-        free = (y > prover.lower) & (y < prover.upper)
-        gradient = linear - prover.Q @ y
-        nu = multiplier(gradient, prover.w, free, y, (prover.lower, prover.upper)) if summed else 0.0
-        nu = max(nu, 0.0) if problem.kind == SUM_AT_MOST else nu
-        other = self._certified(np.array([np.inf, np.inf, *found[2:]]), Point(y, linear, beta, nu))
-        if max(other[:2]) >= max(best[:2]):
-            return x, best
-        return y, other
+        problem = self.problem
+        best = self._certified(found, point)
+        if (best[1] <= tol and best[0] <= max(tol, best[3])) or problem.l1:
+            return point.x, best
+        other = self._descended(point, self.root * b)
+        again = self._certified(np.array([np.inf, np.inf, *found[2:]]), other)
+        return (other.x, again) if max(again[:2]) < max(best[:2]) else (point.x, best)
+
+    def _descended(self, point: Point, b: Float64Array) -> Point:
+        """The optimum, from a point near it."""
+        problem, prover = self.problem, self.prover
+        low, high, w = prover.lower, prover.upper, prover.w
+        target = np.concatenate([b, np.zeros(len(prover.columns) - len(b))])
+        start = np.clip(point.x, low, high)
+        summed = problem.kind == SUM_TO or (problem.kind == SUM_AT_MOST and point.nu > 0)
+        x = self.descent.solve(target, start, summed)
+        if problem.kind == SUM_AT_MOST and not summed and w @ x > problem.total:
+            summed, x = True, self.descent.solve(target, start, True)
+        nu = 0.0
+        if summed:
+            nu = multiplier(point.linear - prover.Q @ x, w, (x > low) & (x < high), x, (low, high))
+            nu = max(nu, 0.0) if problem.kind == SUM_AT_MOST else nu
+        return point._replace(x=x, nu=nu)
 
     def _certified(self, found: Float64Array, point: Point) -> Float64Array:
         prover, scale, problem = self.prover, float(found[6]), self.problem
@@ -161,7 +161,8 @@ class Difficult:
         reach = float(prover.alpha @ np.abs(point.x))
         rounding = 4 * U * problem.depth * (point.beta + reach) ** 2
         whole = max(point.beta**2 + value, 0.0) + rounding
-        found[1] = min(found[1], prover.gap(point, 1e-14 * scale**2) / scale**2, whole / scale**2 * (1 + 1e-9))
+        gap = min(prover.gap(point, 1e-14 * scale**2), whole * (1 + 1e-9))
+        found[1] = min(found[1], gap / scale**2)
         amiss = 0.0
         if problem.kind != NO_SUM:
             over = float(prover.w @ point.x) - problem.total

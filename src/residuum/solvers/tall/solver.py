@@ -12,7 +12,7 @@ from residuum.problem import Float64Array
 from residuum.system.threads import run_chunks, thread_count
 
 from .program import BoundedLeastSquares, Matrices, prepare
-from .proof import Difficult
+from .proof import Difficult, Point
 
 BLOCK = 960  # right-hand sides handled together by one thread
 PADDED = 48  # blocks are padded to a multiple: BLAS then treats every right-hand side alike
@@ -36,7 +36,8 @@ class Answers:
     def empty(cls, n_rhs: int, n: int, points: Any = None) -> Answers:
         """Room for the answers."""
         points = np.empty((n_rhs, n)) if points is None else points
-        return cls(points, *(np.empty(n_rhs) for _ in range(3)), np.empty(n_rhs, np.int64), np.empty(n_rhs))
+        violation, gap, rounding, norms = np.empty((4, n_rhs))
+        return cls(points, violation, gap, rounding, np.empty(n_rhs, np.int64), norms)
 
     def converged(self, tol: float) -> Any:
         """Which of them met the tolerance."""
@@ -63,7 +64,7 @@ class TallSolver:
     @property
     def is_regular(self) -> bool:
         """Whether the columns are independent enough for a program to be solved as it is."""
-        return not self.prepare().eps.any()
+        return self.problem.is_moderate and not self.prepare().eps.any()
 
     def solve(self, B: Any, answers: Answers, weights: Any = None) -> None:
         """Solve for every column of B, weighted by those of `weights` if given, and fill `answers`."""
@@ -94,8 +95,8 @@ class TallSolver:
             energy = np.einsum("ij,ij->j", block, scaled)
         if not np.isfinite(energy).all() and not np.isfinite(block).all():
             raise ValueError(
-                "The 'B' parameter must hold finite numbers wherever weights are not zero. Got NaN or infinity. "
-                "Pass weights=np.isfinite(B) to leave such entries out."
+                "The 'B' parameter must hold finite numbers wherever weights are not zero. Got NaN or "
+                "infinity. Pass weights=np.isfinite(B) to leave such entries out."
             )
         if own is None:
             matrices, which = self.prepare(), np.zeros(count, np.int64)
@@ -120,8 +121,9 @@ class TallSolver:
             square[direct] = np.einsum("ij,ij->j", residual, residual)
         np.sqrt(square, out=part.residual_norm)
         low, high = MODERATE
-        for r in np.flatnonzero((energy > 0) & ~((energy > low) & (energy < high))):
-            self._solve_extreme(block[:, r], None if own is None else own[:, r], r, part)
+        extreme = ~((energy > low) & (energy < high)) & block.any(axis=0)
+        for r in np.flatnonzero(extreme):
+            self._solve_extreme(block[:, r], None if own is None else own[:, r], int(r), part)
 
     def _finish(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any, block: Any) -> None:
         """Prove, or solve carefully and then prove, what the kernels could not."""
@@ -134,9 +136,8 @@ class TallSolver:
             if k not in cases:
                 weights = problem.weights if own is None else own[:, r]
                 cases[k] = Difficult(problem, matrices, k, weights)
-            points[r], certificate[r] = cases[k].finish(
-                points[r], linear[r], beta[r], certificate[r], block[:, r], self.tol
-            )
+            start = Point(points[r], linear[r] - cases[k].prover.shift, beta[r], certificate[r, 5])
+            points[r], certificate[r] = cases[k].finish(start, certificate[r], block[:, r], self.tol)
 
     def _solve_extreme(self, b: Float64Array, own: Any, r: int, part: Answers) -> None:
         """One right-hand side whose square overflows or vanishes: everything is scaled by a power of two."""
@@ -152,7 +153,12 @@ class TallSolver:
         )
         one = Answers.empty(1, len(problem.lower))
         TallSolver(smaller, tol=self.tol).solve(np.ldexp(b, -power)[:, None], one)
-        one.points, one.residual_norm = np.ldexp(one.points, power), np.ldexp(one.residual_norm, power)
+        with np.errstate(over="ignore", under="ignore"):
+            certified, one.points = one.points, np.ldexp(one.points, power)
+            one.residual_norm = np.ldexp(one.residual_norm, power)
+            if not (np.ldexp(one.points, -power) == certified).all():  # some vanished or became infinite
+                one.gap[:] = np.inf
+                one.points = np.nan_to_num(one.points)
         part.put(slice(r, r + 1), one)
 
 
