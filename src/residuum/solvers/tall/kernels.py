@@ -40,46 +40,73 @@ DEPENDENT = 1e-15  # pivot, relative to its diagonal entry, at which a free set 
 MOST_BLOCKS = 30  # exchanges of whole blocks before single variables are exchanged
 PATIENCE = 3  # exchanges in a row that may leave more violations than the best before that
 FAR = 1e300  # stands for an infinite distance, because it may be multiplied by zero
+SWEEPS = 30  # of coordinate descent
 MOST_TURNS = 40  # proximal points
 WORSE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
 
 
-@njit(**INNER)
-def _factor(Q, V, L, pos, m, extra):
-    """``Q[pos, pos] = L'D^{-1}L`` with L upper triangular and D its diagonal; False where it is singular.
-
-    The first ``extra`` of the right-hand sides P and W stand in the columns behind, so that they are
-    substituted forwards on the way.
-    """
+@njit(**STEP)
+def _list_free(V, S, pos, n):
+    """List the free variables in ``pos``, those of the last list first: (number, how many kept their place)."""
+    before, m = int(S[SIZE]), 0
+    while m < before and V[AT, pos[m]] == FREE:
+        m += 1
+    kept = m
+    for i in range(kept, before):
+        if V[AT, pos[i]] == FREE:
+            pos[m] = pos[i]
+            m += 1
+    for i in range(n):
+        V[T, i] = V[AT, i]
     for i in range(m):
+        V[T, pos[i]] = AT_LOW  # listed
+    for i in range(n):
+        if V[T, i] == FREE:
+            pos[m] = i
+            m += 1
+    return m, kept
+
+
+@njit(**INNER)
+def _factor(Q, V, L, pos, m, kept):
+    """``Q[pos, pos] = L'D^{-1}L``, L upper triangular, D its diagonal; columns before ``kept`` are there.
+
+    Returns the number of columns that are independent. Below its diagonal L stays zero, which makes blocks of
+    LANES harmless that begin there.
+    """
+    for i in range(kept, m):
         a = pos[i]
-        for j in range(i, m):
-            L[i, j] = Q[a, pos[j]]
-        L[i, m] = V[P, a]
-        L[i, m + 1] = V[W, a]
-    end = (m + extra + LANES - 1) // LANES * LANES
-    for k in range(m):
-        if not L[k, k] > DEPENDENT * Q[pos[k], pos[k]]:
-            return False
-        inverse = 1.0 / L[k, k]
-        V[PIVOT, k] = inverse
-        for i in range(k + 1, m):
-            f = L[k, i] * inverse
-            c = i // LANES * LANES
+        for j in range(i + 1):
+            V[T, j] = Q[a, pos[j]]
+        end = i // LANES * LANES + LANES
+        for k in range(i):
+            L[k, i] = V[T, k]
+            f = V[T, k] * V[PIVOT, k]
+            c = k // LANES * LANES
             while c < end:
                 for lane in range(LANES):
-                    L[i, c + lane] -= f * L[k, c + lane]
+                    V[T, c + lane] -= f * L[k, c + lane]
                 c += LANES
-    return True
+        if not V[T, i] > DEPENDENT * Q[a, a]:
+            return i
+        L[i, i] = V[T, i]
+        V[PIVOT, i] = 1.0 / V[T, i]
+    return m
 
 
 @njit(**INNER)
 def _forwards(V, L, m, t):
     """Substitute row t of V forwards."""
+    end = (m + LANES - 1) // LANES * LANES
     for k in range(m):
-        f = V[t, k] * V[PIVOT, k]
-        for i in range(k + 1, m):
-            V[t, i] -= f * L[k, i]
+        own = V[t, k]
+        f = own * V[PIVOT, k]
+        c = k // LANES * LANES
+        while c < end:
+            for lane in range(LANES):
+                V[t, c + lane] -= f * L[k, c + lane]
+            c += LANES
+        V[t, k] = own
 
 
 @njit(**INNER)
@@ -128,25 +155,28 @@ def _minimise_free(Q, V, S, L, pos):
 
     False if the free set is singular, or if the sum cannot be reached.
     """
-    m, rest = 0, S[TOTAL]
+    m, kept = _list_free(V, S, pos, Q.shape[0])
+    rest = S[TOTAL]
     for i in range(Q.shape[0]):
         V[P, i] = V[H, i]
-        pos[m] = i  # overwritten unless i is free: a branch here would be guessed wrong half of the time
-        m += V[AT, i] == FREE
     if S[SHIFTED] > 0.0:
         for i in range(Q.shape[0]):
             if V[AT, i] != FREE and V[X, i] != 0.0:
                 _subtract(V, P, V[X, i], Q, i)
                 rest -= V[W, i] * V[X, i]
-    S[SIZE], S[NU] = m, 0.0
-    if not _factor(Q, V, L, pos, m, 2 if S[SUMMED] > 0.0 else 1):
+    S[NU] = 0.0
+    got = _factor(Q, V, L, pos, m, kept)
+    S[SIZE] = got
+    if got < m:
         return False
     for i in range(m):
-        V[T, i] = L[i, m]
+        V[T, i] = V[P, pos[i]]
+    _forwards(V, L, m, T)
     _backwards(V, L, m, T)
     if S[SUMMED] > 0.0:
         for i in range(m):
-            V[TW, i] = L[i, m + 1]
+            V[TW, i] = V[W, pos[i]]
+        _forwards(V, L, m, TW)
         _backwards(V, L, m, TW)
         if not _along_sum(V, S, pos, m, rest):
             return False
@@ -269,6 +299,36 @@ def _stop_at_border(V, pos, m):
 
 
 @njit(**INNER)
+def _descend(Q, V, S):
+    """Coordinate descent from X, moved into its bounds; a sum counts as one more row, as heavy as the columns."""
+    n, short, rho = Q.shape[0], S[TOTAL], 0.0
+    for i in range(n):
+        V[P, i] = V[H, i]
+    for i in range(n):
+        V[X, i] = min(max(V[X, i], V[LOW, i]), V[HIGH, i])
+        short -= V[W, i] * V[X, i]
+        if S[SUMMED] > 0.0:
+            rho = max(rho, Q[i, i] / (V[W, i] * V[W, i]))
+        if V[X, i] != 0.0:
+            _subtract(V, P, V[X, i], Q, i)
+    for _ in range(SWEEPS):
+        largest = biggest = 0.0
+        for i in range(n):
+            w = rho * V[W, i]
+            old = V[X, i]
+            new = old + (V[P, i] + w * short) / (Q[i, i] + w * V[W, i])
+            new = min(max(new, V[LOW, i]), V[HIGH, i])
+            biggest = max(biggest, abs(new))
+            if new != old:
+                largest = max(largest, abs(new - old))
+                V[X, i] = new
+                short -= V[W, i] * (new - old)
+                _subtract(V, P, new - old, Q, i)
+        if largest <= 1e-3 * biggest:
+            break
+
+
+@njit(**INNER)
 def _pivot_singly(Q, V, S, L, pos):
     """Feasible descent, one variable at a time: the objective falls whenever the point moves."""
     n = Q.shape[0]
@@ -305,6 +365,7 @@ def _optimum(Q, inverse, V, S, L, pos):
     for _ in range(2):
         _start(inverse, V, S)
         if not _pivot_blocks(Q, V, S, L, pos):
+            _descend(Q, V, S)
             _pivot_singly(Q, V, S, L, pos)
         if S[KIND] != SUM_AT_MOST or S[SUMMED] > 0.0:
             break
@@ -396,7 +457,7 @@ def _solve(Q, inverse, V, S, L, pos):
     again from the last x, until f itself is optimal. Without it, the further turns refine x.
     """
     n = Q.shape[0]
-    S[STEPS] = 0.0
+    S[STEPS] = S[SIZE] = 0.0
     for i in range(n):
         V[CENTRE, i] = V[BEST, i] = 0.0
     best = (np.inf, np.inf, 0.0, 0.0, 0.0)
@@ -444,7 +505,7 @@ def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, bet
     n = linear.shape[1]
     wide = Q.shape[2]
     V, pos, S = np.zeros((N_ROWS, wide)), np.zeros(n, np.int64), np.zeros(N_ENTRIES)
-    L = np.zeros((n, (n + 1 + LANES) // LANES * LANES))
+    L = np.zeros((n, wide))
     for row in range(vectors.shape[0]):
         for i in range(n):
             V[row, i] = vectors[row, i]
