@@ -28,7 +28,7 @@ DOORS = {
     "reports": {"errors", "system"},
     "explain": {"errors", "dictionary", "system", "estimators", "features", "inputs", "models", "reports"},
     "experiments": IDEA
-    | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"},
+    | {"system", "solvers", "lstsq", "estimators", "selection", "features", "inputs", "models", "reports"},
     "paper": IDEA
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},

@@ -4,10 +4,10 @@
     sum to one   minimise_x ||b - Ax||^2                   s.t. x >= 0, sum(x) = 1
     Tikhonov     minimise_x ||b - Ax||^2 + l2 ||x||^2      s.t. x >= 0
 
-Times are those of the processor, in one thread, and multiples of the product A'B. Each peer has its own stopping
-rule, so the accuracy stands beside the time: by how much its objective exceeds the best, relative to ||b||^2.
-Peers that are not installed give a row with ``status`` "skipped"; peers that take one right-hand side at a time
-are timed on a few.
+Times are those of the processor, in one thread, and multiples of the product A'B. Each peer has its own
+stopping rule, so the accuracy stands beside the time: by how much its objective exceeds ours, relative to
+||b||^2. Peers that are not installed give a row with ``status`` "skipped"; peers that take one right-hand
+side at a time are timed on a few.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Case:
 
 
 def spectra(n_bands: int, n: int, rng: np.random.Generator) -> FloatArray:
-    """Positive spectra, as those of minerals: some absorption bands on a slope, and the noise of a library."""
+    """Positive spectra, as those of minerals: absorption bands on a slope, and the noise of a library."""
     at = np.linspace(0, 1, n_bands)[:, None]
     spectra = 0.3 + 0.6 * rng.random(n) + 0.4 * (rng.random(n) - 0.5) * at
     for _ in range(6):

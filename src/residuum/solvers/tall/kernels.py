@@ -47,7 +47,7 @@ WORSE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
 
 @njit(**STEP)
 def _list_free(V, S, pos, n):
-    """List the free variables in ``pos``, those of the last list first: (number, how many kept their place)."""
+    """List the free variables, those of the last list first: (number, how many kept their place)."""
     before, m = int(S[SIZE]), 0
     while m < before and V[AT, pos[m]] == FREE:
         m += 1
@@ -300,7 +300,7 @@ def _stop_at_border(V, pos, m):
 
 @njit(**INNER)
 def _descend(Q, V, S):
-    """Coordinate descent from X, moved into its bounds; a sum counts as one more row, as heavy as the columns."""
+    """Coordinate descent from X, moved into its bounds; a sum counts as one more row of A."""
     n, short, rho = Q.shape[0], S[TOTAL], 0.0
     for i in range(n):
         V[P, i] = V[H, i]

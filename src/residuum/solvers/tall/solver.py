@@ -16,7 +16,7 @@ from .proof import Difficult, Point
 
 BLOCK = 960  # right-hand sides handled together by one thread
 PADDED = 48  # blocks are padded to a multiple: BLAS then treats every right-hand side alike
-CANCELS = 1e-4  # share of ||b||^2 below which the residual is computed from A and b
+CANCELS = 1e-7  # share of ||b||^2 below which the residual is computed from A and b
 REACHABLE = 1e-12  # smaller tolerances are met by rounding, or not
 MODERATE = (1e-200, 1e200)  # ||b||^2 that is used as it is
 
@@ -121,8 +121,9 @@ class TallSolver:
             square[direct] = np.einsum("ij,ij->j", residual, residual)
         np.sqrt(square, out=part.residual_norm)
         low, high = MODERATE
-        extreme = ~((energy > low) & (energy < high)) & block.any(axis=0)
-        for r in np.flatnonzero(extreme):
+        for r in np.flatnonzero(~((energy > low) & (energy < high))):
+            if not block[:, r].any():
+                continue
             self._solve_extreme(block[:, r], None if own is None else own[:, r], int(r), part)
 
     def _finish(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any, block: Any) -> None:
@@ -169,7 +170,7 @@ def _padded_product(block: Float64Array, columns: Float64Array) -> Float64Array:
         padded = np.zeros((len(block), -(-count // PADDED) * PADDED))
         padded[:, :count] = block
         block = padded
-    return block.T @ columns
+    return np.ascontiguousarray((columns.T @ block).T)
 
 
 def _patterns(weights: Float64Array) -> tuple[Any, Any]:
