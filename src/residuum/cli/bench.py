@@ -78,7 +78,7 @@ def _table(title: str, rows: list[dict[str, Any]], machine: dict[str, Any]) -> A
             "Product = 1",
             "Objective above the best",
         )
-        lines = [
+        lines: list[tuple[str, ...]] = [
             (
                 row["method"],
                 significant(row["us_per_rhs"]),
