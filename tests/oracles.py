@@ -177,3 +177,27 @@ def _free_part(M, T, wanted):
     start = np.full((m, 1), wanted / m)
     along = np.linalg.svd(np.ones((1, m)))[2][1:].T  # (m, m - 1): directions that keep the sum
     return start + along @ np.linalg.lstsq(M @ along, T - M @ start, rcond=1e-13)[0]
+
+
+def weighted_code(X_blocks, y, weights, *, l2, neg_weight=0.0, gamma=0.0, alone=False):
+    """BFGS on the problem of every classifier that takes weights, term by term.
+
+    ``||y - Xc||^2``, or ``sum_k ||y - X_k c_k||^2`` where every class stands alone, plus
+    ``gamma/K sum_k ||Xc - X_k c_k||^2 + sum_j (l2 c_j^2 + neg_weight min(c_j, 0)^2) / w_j``.
+    """
+    X, K = np.hstack(X_blocks), len(X_blocks)
+    own = np.repeat(np.arange(K), [block.shape[1] for block in X_blocks])
+    parts = [X * (own == k) for k in range(K)]
+
+    def objective(c):
+        wholes = parts if alone else [X]
+        lefts = [y - M @ c for M in wholes]
+        apart = [(X - M) @ c for M in parts]
+        prices = (l2 + neg_weight * (c < 0)) / weights
+        value = sum(r @ r for r in lefts) + gamma / K * sum(a @ a for a in apart) + prices @ c**2
+        slope = -2 * sum(M.T @ r for M, r in zip(wholes, lefts, strict=True)) + 2 * prices * c
+        slope += 2 * gamma / K * sum((X - M).T @ a for M, a in zip(parts, apart, strict=True))
+        return value, slope
+
+    start = np.zeros(X.shape[1])
+    return minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 5000}).x

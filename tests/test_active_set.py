@@ -469,7 +469,9 @@ def test_nnls_shapes_and_errors():
     ]:
         with pytest.raises(ValueError, match=words):
             bad()
-    with pytest.raises(TypeError, match="dense data is required"):
+    with pytest.raises(
+        TypeError, match=r"'A' parameter of nnls must be a dense array.*Pass A\.toarray\(\)\."
+    ):
         nnls(sp.csr_array(A), B)
 
 

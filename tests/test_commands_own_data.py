@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from residuum import CRC, NRC, EigenfacePCA
+from residuum import CRC, NRC, EigenfacePCA, KernelMap
 from residuum.cli.main import main
 from residuum.estimators import METHODS
 from residuum.models.file import open_model
@@ -68,7 +68,8 @@ def test_fit_says_what_it_did_and_saves_a_model(run, tables, tmp_path):
     code, told, notes = run("fit", tables / "wine.csv", "--test-size", "0.3", "--out", out, "--json")
     assert code == 0
     summary = json.loads(told)
-    assert summary["steps"] == ["MinMaxScaler", "SoftNRC"]
+    assert summary["steps"] == ["StandardScaler", "KernelMap", "SoftNRC"]
+    assert "taken for a table" in notes
     assert summary["samples"] + summary["held_out"]["samples"] == 178
     assert summary["held_out"]["accuracy"] > 0.9
     assert "'cultivar'" in notes
@@ -106,7 +107,7 @@ def test_predict_in_another_order_of_columns_and_without_labels(run, model, tabl
         writer.writerows(rows)
     code, told, notes = run("predict", model, path, "--json")
     assert code == 0
-    assert json.loads(told) == json.loads(want)
+    assert json.loads(told)["answers"] == json.loads(want)["answers"]
     assert "another order" in notes
     path.write_text(path.read_text().replace("proline", "prolixity", 1))
     code, told, notes = run("predict", model, path)
@@ -183,7 +184,7 @@ def test_selection_and_settings(run, tables, tmp_path):
     out = tmp_path / "m.residuum"
     code, told, _ = run(
         *("fit", tables / "wine.csv", "--method", "crc", "--select", "cv", "--set", "l2s=[0.001, 0.1]"),
-        *("--scale", "standard", "--out", out, "--json"),
+        *("--scale", "standard", "--kernel", "none", "--out", out, "--json"),
     )
     assert code == 0
     summary = json.loads(told)
@@ -197,11 +198,34 @@ def test_selection_and_settings(run, tables, tmp_path):
     assert open_model(out).estimator[-1].get_params()["neg_weight"] == np.inf
 
 
+def test_the_method_is_chosen_on_folds_that_it_has_not_seen(run, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    code, told, _ = run("fit", tables / "wine.csv", "--method", "AUTO", "--out", out, "--json")
+    assert code == 0
+    summary = json.loads(told)
+    choice = summary["choice"]
+    means = {method: np.mean(scores) for method, scores in choice["folds"].items()}
+    assert set(means) == set(METHODS)
+    assert summary["method"] == choice["method"] == next(iter(means))
+    assert means[choice["method"]] == max(means.values())
+    assert choice["lead"] == pytest.approx(means[choice["method"]] - means[choice["runner_up"]])
+    wine = load_wine()
+    labels = wine.target_names[wine.target]
+    steps = Pipeline([("s", StandardScaler()), ("k", KernelMap()), ("m", METHODS["NSC"]())])
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    np.testing.assert_allclose(choice["folds"]["NSC"], cross_val_score(steps, wine.data, labels, cv=folds))
+    assert open_model(out).about["choice"] == choice
+    code, told, _ = run("fit", tables / "wine.csv", "--method", "auto", "--out", out)
+    assert f"The runner-up {choice['runner_up']} had" in told
+    code, _, err = run("fit", tables / "wine.csv", "--method", "auto", "--set", "l2=1", "--out", out)
+    assert (code, "leave it out, or name the method" in err) == (2, True)
+
+
 def test_confidence_is_reported_with_the_classifier_it_surrounds(run, tables, tmp_path):
     out = tmp_path / "m.residuum"
     where = ("fit", tables / "wine.csv", "--method", "NrC", "--out", out, "--json")
     summary = json.loads(run(*where, "--reject-threshold", "0.1", "--reject-by", "concentration")[1])
-    assert (summary["method"], summary["steps"]) == ("NRC", ["MinMaxScaler", "NRC"])
+    assert (summary["method"], summary["steps"]) == ("NRC", ["StandardScaler", "KernelMap", "NRC"])
     confidence = {"probability": False, "reject_threshold": 0.1, "reject_by": "concentration"}
     assert confidence.items() <= summary["parameters"].items()
     assert NRC().get_params().items() <= summary["parameters"].items()
@@ -218,7 +242,8 @@ def test_confidence_is_reported_with_the_classifier_it_surrounds(run, tables, tm
 def test_selection_fits_the_steps_in_every_fold(run, tables, tmp_path, directions):
     code, told, _ = run(
         *("fit", tables / "wine.csv", "--method", "crc", "--select", "cv", "--set", "l2s=[0.001, 0.1, 1]"),
-        *("--scale", "standard", "--pca", str(directions), "--out", tmp_path / "m.residuum", "--json"),
+        *("--scale", "standard", "--kernel", "none", "--pca", str(directions), "--json"),
+        *("--out", tmp_path / "m.residuum"),
     )
     assert code == 0
     wine = load_wine(as_frame=False)
@@ -253,6 +278,8 @@ def test_compare_chooses_like_fit(run, tmp_path):
         "standard",
         "--pca",
         "20",
+        "--kernel",
+        "none",
     )
     code, told, _ = run(
         "fit", tmp_path / "d.csv", *options, "--method", "crc", "--out", tmp_path / "m", "--json"
@@ -333,8 +360,8 @@ def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_pat
     ("args", "code", "message"),
     [
         (["--method", "magic"], 2, "--method must be one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got"),
-        (["--set", "l3=1"], 2, "SoftNRC has l2, n_jobs, neg_weight, rule, tol"),
-        (["--set", "l2"], 2, "must look like l2=VALUE"),
+        (["--set", "l3=1"], 2, "SoftNRC has class_weight, l2, n_jobs, neg_weight, rule, tol"),
+        (["--set", "l2"], 2, "must look like NAME=VALUE"),
         (["--set", "l2=-1"], 2, "The 'l2' parameter of SoftNRC"),
         (["--set", "l2=1", "--set", "l2=2"], 2, "given twice"),
         (["--pca", "99"], 2, "--pca must be from 1 to 13"),
@@ -445,7 +472,9 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert "must be from 1 to 47: the smallest class of wine.csv has 48 samples" in notes
     code, told, _ = run(*where, "--test-size", "0.5", "--scale", "none", "--json", "--out", tmp_path / "c")
     assert code == 0
-    assert json.loads(told)["data"]["scale"] is None
+    features = json.loads(told)["data"]["features"]
+    assert features["candidates"] == {m: ["rbf kernel of sharpness 0.2"] for m in ("NSC", "CRC")}
+    assert (features["count"], features["numbers"]) == (13, "columns")
     code, told, _ = run(*where[:4], "--test", tables / "new.csv", "--json", "--out", tmp_path / "d")
     assert json.loads(told)["settings"]["trials"] == 1
 
@@ -488,7 +517,7 @@ sys.exit(main())
 """
 
 
-def test_an_interrupted_fit_leaves_nothing(tables, tmp_path):
+def test_an_interrupt_among_the_held_out_samples_leaves_the_model(tables, tmp_path):
     args = ["fit", tables / "wine.csv", "--method", "src", "--test-size", "0.5", "--out", tmp_path / "m"]
     job = subprocess.Popen([sys.executable, "-c", SOLVE_UNTIL_INTERRUPTED, *args], stderr=subprocess.PIPE)
     while job.stderr.readline() != b"solving\n":
@@ -497,8 +526,9 @@ def test_an_interrupted_fit_leaves_nothing(tables, tmp_path):
     _, told = job.communicate()
     # Both happen: Python sometimes ends by the signal itself, and shells report either as 130.
     assert job.returncode in (130, -signal.SIGINT), told
-    assert told.splitlines()[-1] == b"Interrupted."
-    assert list(tmp_path.iterdir()) == []
+    assert told.splitlines()[-1].startswith(b"Interrupted. The model is saved as")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert open_model(tmp_path / "m").about["method"] == "SRC"
 
 
 def test_an_interrupt_while_the_model_is_written_leaves_nothing(run, tables, tmp_path, monkeypatch):
@@ -576,7 +606,7 @@ def test_features_that_never_vary_are_an_error_of_the_data(run, tmp_path):
     (tmp_path / "same.csv").write_text("a,b,label\n" + "1,2,x\n1,2,y\n" * 5)
     code, _, err = run("fit", tmp_path / "same.csv", "--out", tmp_path / "m.residuum")
     assert code == 3
-    assert "All 10 training samples are zero after MinMaxScaler" in err
+    assert "All 10 training samples are the same" in err
     assert not (tmp_path / "m.residuum").exists()
 
 

@@ -20,7 +20,7 @@ DOORS = {
     "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
     "lstsq": {"plain_numbers", "problem", "solvers"},
-    "estimators": IDEA | {"solvers", "system"},
+    "estimators": IDEA | {"solvers", "system", "reports"},
     "selection": IDEA | {"solvers", "system", "estimators"},
     "features": {"errors", "plain_numbers", "dictionary", "system"},
     "inputs": {"errors", "system", "features"},

@@ -7,8 +7,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 from residuum.selection.folds import Codes, Fold, rule_scores
@@ -54,55 +52,6 @@ def assert_same_choice(search, reference):
     assert search.best_params_ == reference.best_params_
     assert search.best_index_ == reference.best_index_
     assert search.best_score_ == pytest.approx(reference.best_score_, abs=1e-12)
-
-
-def test_features_that_every_fold_learns_for_itself(search, digits):
-    X, y, *_ = digits
-    # One sample of another kind: where a fold's training part lacks it, a scaler fitted to all is another.
-    X = np.vstack([X, 1000 * X[:1]])
-    y = np.append(y, y[0])
-
-    def fold_features(train, test):
-        scaler = StandardScaler().fit(X[train])
-        return scaler.transform(X[train]), scaler.transform(X[test])
-
-    search.fit(StandardScaler().fit_transform(X), y, fold_features=fold_features)
-    grid = [{f"model__{k}": [v] for k, v in c.items()} for c in search.cv_results_["params"]]
-    steps = Pipeline([("scale", StandardScaler()), ("model", search.classifier())])
-    reference = GridSearchCV(steps, grid).fit(X, y)
-    for i in range(search.n_splits_):
-        key = f"split{i}_test_score"
-        np.testing.assert_allclose(search.cv_results_[key], reference.cv_results_[key], atol=1e-10)
-    shared = clone(search).fit(StandardScaler().fit_transform(X), y)
-    assert (shared.cv_results_["mean_test_score"] != search.cv_results_["mean_test_score"]).any()
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda X: X[0], "two arrays"),
-        (lambda X: None, "two arrays"),
-        (lambda X: (X[0][:-1], X[1]), "one row per sample"),
-        (lambda X: (X[0], X[1][:-1]), "one row per sample"),
-        (lambda X: (X[0], X[1][:, :-1]), "the same features"),
-        (lambda X: (X[0], X[1] + np.nan), r"fold_features \(test\) contains NaN"),
-        (lambda X: (X[0] * np.inf, X[1]), r"fold_features \(train\) contains"),
-    ],
-)
-def test_features_of_folds_are_checked(digits, made, message):
-    X, y, *_ = digits
-    features = lambda a, b: made((X[a] + 1.0, X[b] + 1.0))  # noqa: E731
-    with pytest.raises((TypeError, ValueError), match=message):
-        CRCCV().fit(X, y, fold_features=features)
-    with pytest.raises(TypeError, match="callable"):
-        CRCCV().fit(X, y, fold_features=5)
-
-
-def test_features_of_folds_may_be_whole_numbers(digits):
-    X, y, *_ = digits
-    plain = SRCCV(l1s=[0.01, 0.1]).fit(X, y)
-    whole = SRCCV(l1s=[0.01, 0.1]).fit(X, y, fold_features=lambda a, b: (X[a].astype(int), X[b].astype(int)))
-    np.testing.assert_array_equal(plain.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"])
 
 
 @pytest.mark.parametrize("shape", ["more_atoms", "fewer_atoms"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.estimators.confidence import ConfidentClassifier
+from residuum.estimators.examples import explain_by_examples
 
 METHODS: dict[str, Any] = {
     "NSC": NSC,
@@ -19,3 +20,4 @@ METHODS: dict[str, Any] = {
 }
 
 __all__ = ["CRC", "CROC", "METHODS", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
+__all__ += ["explain_by_examples"]

@@ -26,14 +26,16 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from residuum.plain_numbers import check_numbers
 from residuum.system.threads import all_or_nothing
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-_BLOCK_ENTRIES = 2**22  # of the kernel between samples and landmarks, at a time
+_BLOCK_ENTRIES = 2**20  # of the kernel between samples and landmarks, at a time
+_FEWEST, _MOST = 64, 2000  # landmarks, where nothing else is asked for
+_COORDINATES = 2**24  # of all training samples, where that leaves enough landmarks
 
 
 class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -51,14 +53,18 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         samples (rows) and training samples (columns); k(x, x) is then taken for 1, so the kernel has to be
         normalised.
     gamma : float or None, default=None
-        Of the rbf and poly kernels; None is 0.2 divided by the number of features, which suits features of
-        variance 1.
+        Of the rbf and poly kernels; None takes it from `sharpness`.
+    sharpness : float, default=0.2
+        ``gamma = sharpness / (sum of the variances of the features)``, where gamma is None. The kernel of two
+        training samples at the mean squared distance is then ``exp(-2 sharpness)``, whatever the number and
+        the scale of the features.
     degree : int, default=3
         Of the poly kernel.
     coef0 : float, default=1.0
         Of the poly kernel.
-    max_landmarks : int, default=2000
-        With more training samples than these, so many of them become landmarks.
+    max_landmarks : int or None, default=None
+        With more training samples than these, so many of them become landmarks. None is 2000, or fewer where
+        the coordinates of all training samples would be more than 2^24 numbers.
     random_state : int, RandomState instance or None, default=0
         For the choice of the landmarks.
 
@@ -99,7 +105,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, 0, None, closed="left")],
-        "max_landmarks": [Interval(Integral, 2, None, closed="left")],
+        "sharpness": [Interval(Real, 0, None, closed="neither")],
+        "max_landmarks": [Interval(Integral, 2, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 
@@ -108,13 +115,15 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         kernel: str = "rbf",
         *,
         gamma: float | None = None,
+        sharpness: float = 0.2,
         degree: int = 3,
         coef0: float = 1.0,
-        max_landmarks: int = 2000,
+        max_landmarks: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
+        self.sharpness = sharpness
         self.degree = degree
         self.coef0 = coef0
         self.max_landmarks = max_landmarks
@@ -137,8 +146,32 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         KernelMap
             The transformer itself.
         """
+        self._decompose(X)
+        return self
+
+    @all_or_nothing
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X: Any, y: object = None) -> FloatArray:
+        """Fit, and the coordinates of the training samples as ``U diag(s)^{1/2}``, orthogonal to rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
+            Training samples, or the kernel between them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, rank + 1), or (n_samples, rank) with landmarks
+            What `transform` gives for them, up to rounding.
+        """
+        return self._decompose(X)
+
+    def _decompose(self, X: Any) -> FloatArray:
+        """Learn everything from the training samples, and return their coordinates."""
         X = validate_data(self, check_numbers(X, "X", "KernelMap"), dtype=[np.float64, np.float32])
-        gamma = 0.2 / X.shape[1] if self.gamma is None else float(self.gamma)
+        gamma = self.sharpness / _spread(X) if self.gamma is None else float(self.gamma)
         if self.kernel == "precomputed":
             chosen, gram = np.arange(len(X)), _checked_kernel(X)
         else:
@@ -148,18 +181,26 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not values[-1] > 0:
             raise ValueError(f"KernelMap: the {self.kernel} kernel is zero for all training samples.")
         kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+        values, vectors = values[kept], vectors[:, kept]
         self.gamma_ = gamma
         self.landmarks_ = X[chosen]
         self.exact_ = len(chosen) == len(X)
-        self.projection_ = (vectors[:, kept] / np.sqrt(values[kept])).astype(X.dtype)
-        self.error_ = 0.0 if self.exact_ else self._error(X)
-        return self
+        self.projection_ = (vectors / np.sqrt(values)).astype(X.dtype)
+        self.error_ = 0.0
+        if self.exact_:
+            inside = (vectors * np.sqrt(values)).astype(X.dtype, copy=False)
+            return np.column_stack([inside, np.zeros(len(inside), dtype=inside.dtype)])
+        inside, outside = self._inside(X)
+        own = self._own(X)
+        self.error_ = float(np.mean(outside / np.where(own > 0, own, 1)))
+        return inside
 
     def _chosen(self, X: FloatArray) -> npt.NDArray[np.intp]:
         """Positions of the landmarks, in the order of the samples."""
-        if len(X) <= self.max_landmarks:
+        most = self.max_landmarks or max(_FEWEST, min(_MOST, _COORDINATES // len(X)))
+        if len(X) <= most:
             return np.arange(len(X))
-        _, chosen = kmeans_plusplus(X, self.max_landmarks, random_state=check_random_state(self.random_state))
+        _, chosen = kmeans_plusplus(X, most, random_state=check_random_state(self.random_state))
         return np.unique(chosen)
 
     def _kernel(self, X: FloatArray, landmarks: FloatArray, gamma: float) -> FloatArray:
@@ -192,10 +233,6 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             inside[some] = products @ self.projection_
         return inside, np.maximum(self._own(X) - np.einsum("ij,ij->i", inside, inside), 0)
 
-    def _error(self, X: FloatArray) -> float:
-        own = self._own(X)
-        return float(np.mean(self._inside(X)[1] / np.where(own > 0, own, 1)))
-
     def transform(self, X: Any) -> FloatArray:
         """Coordinates of samples.
 
@@ -219,6 +256,45 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         outside[outside < self._own(X) * 10 * len(self.landmarks_) * np.finfo(X.dtype).eps] = 0
         return np.column_stack([inside, np.sqrt(outside)])
 
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Samples from their coordinates, whatever the length of these.
+
+        Where all training samples are landmarks it is the training sample in the same direction. From the
+        coordinates over landmarks the RBF kernel tells the distances from all of them, up to one number u:
+        ``-log(z(x)'z(l_i)) / gamma = ||l_i||^2 - 2 l_i'x + u``, which is solved for x by least squares.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, rank + 1), or (n_samples, rank) with landmarks
+            Coordinates of training samples; with landmarks and the RBF kernel, of any samples. A sum of
+            coordinates is not the image of any sample.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The samples.
+        """
+        check_is_fitted(self, "projection_")
+        if self.kernel == "precomputed" or not (self.exact_ or self.kernel == "rbf"):
+            raise ValueError(
+                f"KernelMap with kernel={self.kernel!r} cannot turn coordinates back into samples: that "
+                "needs all training samples as landmarks, or the RBF kernel."
+            )
+        inside, _ = self._inside(self.landmarks_)  # (n_landmarks, rank)
+        products = check_array(X, dtype=np.float64)[:, : inside.shape[1]] @ inside.T
+        if self.exact_:
+            norms = np.sqrt(np.einsum("ij,ij->i", inside, inside))
+            return self.landmarks_[(products / np.where(norms > 0, norms, 1)).argmax(axis=1)]
+        columns = np.column_stack([-2 * self.landmarks_, np.ones(len(self.landmarks_))])
+        squares = np.einsum("ij,ij->i", self.landmarks_, self.landmarks_)
+        found = np.empty((len(products), self.landmarks_.shape[1]))
+        for i, row in enumerate(products):
+            near = np.flatnonzero(row > 1e-6 * row.max())  # of the others rounding leaves no distance
+            right = -np.log(row[near]) / self.gamma_ - squares[near]
+            weights = row[near] / row.max()  # by which rounding matters less
+            found[i] = np.linalg.lstsq(weights[:, None] * columns[near], weights * right, rcond=None)[0][:-1]
+        return found
+
     @property
     def _n_features_out(self) -> int:
         return self.projection_.shape[1] + int(self.exact_)
@@ -228,6 +304,12 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _spread(X: FloatArray) -> float:
+    """The sum of the variances of the features, or 1 where all samples are the same."""
+    spread = float(np.var(X, axis=0, dtype=np.float64).sum())
+    return spread if spread > 0 and np.isfinite(spread) else 1.0
 
 
 def _checked_kernel(K: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from residuum.solvers.tall import Answers, TallSolver
 _BLOCK = 4096  # right-hand sides whose residuals are computed together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeastSquaresSolution(Solution):
     """A `Solution` with the variables first, as SciPy has them, and the norms of the residuals."""
 

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 import residuum
 from residuum.errors import DataNotFoundError, ModelFileError, UsageError, WriteError
 from residuum.models.parts import chosen, classifier_node, selection_of, step_node, steps_from
+from residuum.selection import PipelineCV
 from residuum.system.files import sha256, view_npy, written_whole
 from residuum.system.json_text import plain
 
@@ -83,10 +84,10 @@ def save_model(
     Parameters
     ----------
     estimator : classifier or Pipeline
-        A fitted classifier of residuum; one that chose its own parameters (``NRCCV`` ...), which is saved as
-        its ``best_estimator_`` with the choice in ``about["selection"]``; or a fitted Pipeline of
-        EigenfacePCA, Scattering2D, BowSift, CNNFeatures, scikit-learn's Normalizer, StandardScaler,
-        MinMaxScaler and PCA that ends in one of them.
+        A fitted classifier of residuum; one that chose its own parameters (``NRCCV``, ``PipelineCV`` ...),
+        which is saved as its ``best_estimator_`` with the choice in ``about["selection"]``; or a fitted
+        Pipeline of EigenfacePCA, KernelMap, Scattering2D, BowSift, CNNFeatures, scikit-learn's Normalizer,
+        StandardScaler, MinMaxScaler and PCA that ends in one of them.
     path : str or Path
         Where to write.
     about : dict or None, default=None
@@ -111,6 +112,9 @@ def save_model(
     """
     path = Path(path)
     check_is_fitted(estimator)
+    selection = selection_of(estimator)
+    if isinstance(estimator, PipelineCV):
+        estimator = estimator.best_estimator_
     *before, (last_name, last) = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
     members: dict[str, Content] = {MODEL: b""}
 
@@ -121,7 +125,7 @@ def save_model(
 
     nodes = [{"name": name, **step_node(step, f"step {name!r}", keep)} for name, step in before]
     nodes.append({"name": last_name, **classifier_node(chosen(last), keep)})
-    selection = selection_of(last)
+    selection = selection or selection_of(last)
     described = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,

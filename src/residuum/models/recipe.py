@@ -1,8 +1,8 @@
-"""A recipe: feature steps, a classifier and how its parameters are chosen; and fitting it to samples."""
+"""A recipe: features, a classifier and how they are chosen; and fitting it to samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +15,73 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.features.kernel_map import KernelMap
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
+from residuum.features.table_encoder import TableEncoder
 from residuum.models.parts import selection_of
-from residuum.selection import search_of
+from residuum.selection import PipelineCV, search_of
+from residuum.system.progress import tell_progress
 
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
+SHARPNESS = 0.2  # of a kernel that is not chosen by cross-validation
 
+_LARGE = 2**23  # numbers in the training samples beyond which they are coded in float32, to save memory
 _RESERVED = {"cv", "scoring"}  # parameters of a search that are set here
+
+
+@dataclass(frozen=True)
+class Features:
+    """Steps that learn from samples, in the order of their work.
+
+    Attributes
+    ----------
+    scale : {"standard", "minmax", "unit"} or None
+        How features are scaled: to mean 0 and deviation 1, to the range 0..1, or every sample to norm 1.
+    pca : int or None
+        Number of principal directions to project onto.
+    kernel : {"rbf", "poly", "cosine"} or None
+        The kernel whose coordinates are classified; see `KernelMap`.
+    sharpness : float
+        Of the rbf and poly kernels.
+    encode : bool
+        Whether samples are rows of a table with text or missing values, of which numbers are made first.
+    """
+
+    scale: str | None = None
+    pca: int | None = None
+    kernel: str | None = None
+    sharpness: float = SHARPNESS
+    encode: bool = False
+
+    def __str__(self) -> str:
+        sharpness = "" if self.kernel == "cosine" else f" of sharpness {self.sharpness:g}"
+        said = [
+            "encoded columns" if self.encode else "",
+            f"scale {self.scale}" if self.scale else "",
+            f"{self.pca} principal directions" if self.pca else "",
+            f"{self.kernel} kernel{sharpness}" if self.kernel else "",
+        ]
+        return ", ".join(filter(None, said)) or "as they are"
+
+    def steps(self, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
+        """The steps by name, not fitted yet, for training samples of this shape."""
+        steps: list[tuple[str, Any]] = []
+        if self.encode:
+            steps.append(("encode", TableEncoder()))
+        if self.scale is not None:
+            steps.append(("scale", SCALES[self.scale]()))
+        if self.pca is not None:
+            most = shape[0] - 1 if self.encode else min(shape[0] - 1, shape[1])
+            if not 1 <= self.pca <= most:
+                raise UsageError(
+                    f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
+                    f"Got {self.pca}."
+                )
+            steps.append(("pca", EigenfacePCA(n_components=self.pca)))
+        if self.kernel is not None:
+            steps.append(("kernel", KernelMap(self.kernel, sharpness=self.sharpness)))
+        return steps
 
 
 @dataclass(frozen=True)
@@ -34,16 +93,14 @@ class Recipe:
     method : str
         A key of `residuum.estimators.METHODS`.
     select : {"fixed", "cv"}
-        Parameters as given or by default, or chosen by cross-validation within the training samples. Steps
-        that learn from samples (scale, pca) are then fitted to the training part of each fold alone.
+        Parameters as given or by default, or chosen by cross-validation within the training samples.
     settings : dict
         Parameters of the classifier, or with "cv" of the estimator that chooses them.
     scattering : bool
         Whether pictures become scattering coefficients first.
-    scale : {"standard", "minmax", "unit"} or None
-        How features are scaled: to mean 0 and deviation 1, to the range 0..1, or every sample to norm 1.
-    pca : int or None
-        Number of principal directions to project onto.
+    features : tuple of Features
+        Candidates, among which "cv" chooses; each is fitted to the training part of a fold alone. "fixed"
+        takes the first.
     confidence : dict
         Parameters of the ConfidentClassifier around the classifier; empty for none.
     """
@@ -52,16 +109,16 @@ class Recipe:
     select: str = "fixed"
     settings: dict[str, Any] = field(default_factory=dict)
     scattering: bool = False
-    scale: str | None = None
-    pca: int | None = None
+    features: tuple[Features, ...] = (Features(),)
     confidence: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, and how its parameters were chosen (empty where they were fixed)."""
+    """A fitted model, its features, and how its parameters were chosen (empty where they were fixed)."""
 
     estimator: Any
+    features: Features
     selection: dict[str, Any]
 
     @property
@@ -102,13 +159,18 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise UsageError(f"--set must look like {allowed[0]}=VALUE. Got {text!r}.")
+            raise UsageError(f"--set must look like NAME=VALUE. Got {text!r}.")
         if name not in allowed:
             how = " with --select cv" if select == "cv" else ""
             raise UsageError(f"--set {name!r}: {maker.__name__}{how} has {', '.join(allowed)}.")
         if name in found:
             raise UsageError(f"--set {name} is given twice.")
         found[name] = _value(value)
+    if select == "fixed":
+        try:
+            maker(**found)._validate_params()
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error)) from error
     return found
 
 
@@ -158,6 +220,10 @@ def fit_recipe(
     """
     if len(classes := np.unique(y)) < 2:
         raise DataFormatError(f"All {len(y)} training samples are of class {classes.tolist()[0]!r}.")
+    if (X[:1] == X).all():
+        raise DataFormatError(
+            f"All {len(X)} training samples are the same: their features say nothing about the classes."
+        )
     scattering = []
     if recipe.scattering:
         if image_shape is None or len(image_shape) != 2:
@@ -166,37 +232,46 @@ def fit_recipe(
     try:
         for _, step in scattering:  # looks at one sample at a time, so it is done before the folds
             X = step.fit_transform(X)
-        folds, steps = fold_features(X, recipe), feature_steps(recipe, X.shape)
-        for _, step in steps:
-            X = step.fit_transform(X)
-        if not np.any(X):
-            made = f" after {type(steps[-1][1]).__name__}" if steps else ""
-            raise DataFormatError(
-                f"All {len(X)} training samples are zero{made}: their features say nothing about the classes."
-            )
-        classifier, selection = _classifier(recipe, X, y, groups, folds)
+        samples = [X]
+        del X  # nobody holds the samples longer than they are needed: a large table may fill the memory
+        features, steps, classifier, selection = _chosen(recipe, samples.pop(), y, groups)
     except ResiduumError:
         raise
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     every = [*before, *scattering, *steps, ("classify", classifier)]
-    return Fitted(Pipeline(every) if len(every) > 1 else classifier, selection)
+    return Fitted(Pipeline(every) if len(every) > 1 else classifier, features, selection)
 
 
-def feature_steps(recipe: Recipe, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
-    """The unfitted steps that learn from samples of this shape."""
-    steps: list[tuple[str, Any]] = []
-    if recipe.scale is not None:
-        steps.append(("scale", SCALES[recipe.scale]()))
-    if recipe.pca is not None:
-        most = min(shape[0] - 1, shape[1])
-        if not 1 <= recipe.pca <= most:
-            raise UsageError(
-                f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
-                f"Got {recipe.pca}."
-            )
-        steps.append(("pca", EigenfacePCA(n_components=recipe.pca)))
-    return steps
+def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list[Any], Any, dict[str, Any]]:
+    """Features, their fitted steps and the fitted classifier, and how they were chosen."""
+    maker, features, selection = maker_of(recipe.method, recipe.select), recipe.features[0], {}
+    if recipe.select == "fixed":
+        classifier = maker(**recipe.settings)
+    else:
+        grid = maker(**recipe.settings, cv=None if groups is None else group_folds(groups))
+        search = feature_search(grid, recipe.features, X, y).fit(X, y, groups=groups)
+        classifier, selection = clone(search.best_estimator_[-1]), selection_of(search)
+        features = recipe.features[selection["parameters"].pop("features")]
+        selection["features"] = str(features)
+    steps, large = features.steps(X.shape), X.size > _LARGE
+    for done, (_, step) in enumerate(steps):
+        tell_progress("fitting", done, len(steps) + 1)
+        X = step.fit_transform(X)
+    tell_progress("fitting", len(steps), len(steps) + 1)
+    if large:
+        X = X.astype(np.float32, copy=False)
+    if recipe.confidence:
+        classifier = ConfidentClassifier(classifier, **recipe.confidence)
+    return features, steps, classifier.fit(X, y), selection
+
+
+def feature_search(grid: Any, features: tuple[Features, ...], X: Any, y: Any) -> PipelineCV:
+    """A search of a classifier's parameters, widened to these features of the samples X."""
+    folds = min(5, int(np.unique(y, return_counts=True)[1].min()))
+    shape = (len(X) - -(-len(X) // max(folds, 2)), X.shape[1])  # of the training part of a fold
+    steps = (some.steps(shape) for some in features)
+    return PipelineCV(grid, features=[Pipeline(each) if each else "passthrough" for each in steps])
 
 
 def group_folds(groups: Any) -> StratifiedGroupKFold:
@@ -210,18 +285,6 @@ def group_folds(groups: Any) -> StratifiedGroupKFold:
     return StratifiedGroupKFold(n_splits=min(5, count))
 
 
-def fold_features(samples: Any, recipe: Recipe) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Features of the two parts of a fold, by steps that are fitted to its training part alone."""
-
-    def features(train: Any, test: Any) -> tuple[Any, Any]:
-        found, others = samples[train], samples[test]
-        for _, step in feature_steps(recipe, found.shape):
-            found, others = step.fit_transform(found), step.transform(others)
-        return found, others
-
-    return features
-
-
 def maker_of(method: str, select: str) -> Any:
     """The class of a method, or with "cv" the estimator that chooses its parameters."""
     plain = METHODS[method]
@@ -231,18 +294,3 @@ def maker_of(method: str, select: str) -> Any:
     if search is None:
         raise UsageError(f"--select cv cannot choose the parameters of {method} yet. Use --set NAME=VALUE.")
     return search
-
-
-def _classifier(
-    recipe: Recipe, X: Any, y: Any, groups: Any, folds: Callable[[Any, Any], tuple[Any, Any]]
-) -> tuple[Any, dict[str, Any]]:
-    maker, selection = maker_of(recipe.method, recipe.select), {}
-    if recipe.select == "fixed":
-        classifier = maker(**recipe.settings)
-    else:
-        search = maker(**recipe.settings, cv=None if groups is None else group_folds(groups))
-        search.fit(X, y, groups=groups, fold_features=folds)
-        classifier, selection = search.best_estimator_, selection_of(search)
-    if recipe.confidence:
-        classifier = ConfidentClassifier(clone(classifier), **recipe.confidence)
-    return classifier if selection and not recipe.confidence else classifier.fit(X, y), selection

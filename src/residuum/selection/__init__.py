@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from residuum.selection.base import GridSelector
 from residuum.selection.estimators import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
+from residuum.selection.pipeline import PipelineCV
 
-__all__ = ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "ProCRCCV", "SoftNRCCV", "search_of"]
+__all__ = ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV", "search_of"]
 
 _SEARCHES: dict[type, type[GridSelector]] = {
     search.classifier: search for search in (CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, dense
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
+from residuum.system.progress import tell_progress
 from residuum.system.threads import all_or_nothing, single_threaded_blas, thread_count
 
 try:
@@ -40,8 +41,8 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 
 Candidate = dict[str, Any]
-# From the positions of training and test samples to the features of both.
-FoldFeatures = Callable[[np.ndarray, np.ndarray], Any]
+# From the positions of the training and test samples of a fold to the features of both.
+FoldFeatures = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 # Entries of the codes of one block of queries: a few such arrays fit into memory on any machine.
 _BLOCK_ENTRIES = 2**23
@@ -122,10 +123,11 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
     @all_or_nothing
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, *, groups: Any = None, fold_features: FoldFeatures | None = None
-    ) -> GridSelector:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> GridSelector:
         """Choose by cross-validation on the training data, then fit the choice to all of it.
+
+        Features that were learned from X have seen the samples of all folds; `PipelineCV` learns them anew in
+        every fold.
 
         Parameters
         ----------
@@ -135,10 +137,6 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
             Labels.
         groups : array-like of shape (n_samples,), default=None
             Groups for a group-aware splitter given as `cv`.
-        fold_features : callable, default=None
-            ``fold_features(train, test)`` gives the features of the samples at these positions, learned from
-            those of `train` alone. None takes rows of X, whose features were then learned from the samples
-            of all folds, if they were learned.
 
         Returns
         -------
@@ -149,30 +147,50 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         check_classification_targets(y)
         splits = self._splits(samples, y, groups)
         candidates = self._candidates(len(samples))
-        for candidate in candidates:
-            self.classifier(**candidate)._validate_params()
-        scorer = check_scoring(self.classifier(), scoring=self.scoring)
         told = {"estimator": self, "X": samples, "y": y}
         whole = None
         if getattr(self, "_skl_callbacks", None):
             whole = self._init_callback_context(max_subtasks=len(splits), sequential_subtasks=False)
 
-        def score(task: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-            with _reported(task, told):
-                made = _made(fold_features, train, test) if fold_features else (samples[train], samples[test])
-                return self._score_fold(made, (y[train], y[test]), candidates, scorer)
+        def rows(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return samples[train], samples[test]
 
         with _reported(whole, told):
             tasks = [whole and whole.subcontext(task_name="fold", task_id=i) for i in range(len(splits))]
-            folds = self._in_threads(score, list(zip(tasks, *zip(*splits, strict=True), strict=True)))
-            self.cv_results_ = _results(candidates, np.array(folds).T)
-            self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-            self.best_params_ = candidates[self.best_index_]
-            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-            self.n_splits_ = len(splits)
+            scores = self._cross_validate(y, splits, candidates, [rows], [_reported(t, told) for t in tasks])
+            keep_results(self, candidates, scores)
             self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
             self.classes_ = self.best_estimator_.classes_
         return self
+
+    def _cross_validate(
+        self,
+        y: np.ndarray,
+        splits: list[tuple[np.ndarray, np.ndarray]],
+        candidates: list[Candidate],
+        features: Sequence[FoldFeatures],
+        around: list[Any],
+    ) -> np.ndarray:
+        """Scores of every candidate on each of several features, shape (n_features * n_candidates, n_folds).
+
+        `around` has a context manager for every fold.
+        """
+        for candidate in candidates:
+            self.classifier(**candidate)._validate_params()
+        scorer = check_scoring(self.classifier(), scoring=self.scoring)
+        done = count(1)
+
+        def score(context: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+            with context:
+                labels = y[train], y[test]
+                scores = [
+                    self._score_fold(make(train, test), labels, candidates, scorer) for make in features
+                ]
+            tell_progress("choosing by cross-validation, folds", next(done), len(splits))
+            return np.concatenate(scores)
+
+        jobs = [(context, *split) for context, split in zip(around, splits, strict=True)]
+        return np.array(self._in_threads(score, jobs)).T
 
     def _splits(self, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """The splits of `cv`; with fewer samples in a class than folds, fewer folds, and one needs two."""
@@ -286,27 +304,6 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         return tags
 
 
-def _made(fold_features: FoldFeatures, train: np.ndarray, test: np.ndarray) -> list[np.ndarray]:
-    """What `fold_features` gives for one split, checked as `fit` checks X."""
-    made = fold_features(train, test)
-    if not isinstance(made, tuple | list) or len(made) != 2:
-        raise TypeError(
-            "fold_features(train, test) must give two arrays, the features of the training and of the test "
-            f"samples. Got {type(made).__name__}."
-        )
-    parts = [
-        check_array(part, dtype=[np.float64, np.float32], input_name=f"fold_features ({name})")
-        for name, part in zip(("train", "test"), made, strict=True)
-    ]
-    shapes, n_features = [part.shape for part in parts], parts[0].shape[1]
-    if shapes != [(len(train), n_features), (len(test), n_features)]:
-        raise ValueError(
-            "fold_features must give one row per sample and the same features for training and test samples. "
-            f"Got arrays of shapes {shapes} for {len(train)} and {len(test)} samples."
-        )
-    return parts
-
-
 class _Scored(ClassifierMixin, BaseEstimator):
     """A fitted classifier as far as a scorer can see: it has answered already."""
 
@@ -343,6 +340,15 @@ def by_setting(candidates: list[Candidate]) -> list[tuple[Candidate, dict[str, i
         setting = tuple((name, value) for name, value in candidate.items() if name != "rule")
         groups.setdefault(setting, {})[candidate["rule"]] = index
     return [(dict(setting), index_of) for setting, index_of in groups.items()]
+
+
+def keep_results(search: Any, candidates: list[Candidate], scores: np.ndarray) -> None:
+    """Set the attributes in which searches of scikit-learn say what they have chosen."""
+    search.cv_results_ = _results(candidates, scores)
+    search.best_index_ = int(search.cv_results_["rank_test_score"].argmin())
+    search.best_params_ = candidates[search.best_index_]
+    search.best_score_ = float(search.cv_results_["mean_test_score"][search.best_index_])
+    search.n_splits_ = scores.shape[1]
 
 
 def _results(candidates: list[Candidate], scores: np.ndarray) -> Mapping[str, Any]:

@@ -168,9 +168,9 @@ def all_or_nothing(method: Method) -> Method:
     @wraps(method)
     def changed(self: Any, *args: Any, **options: Any) -> Any:
         draft = snapshot(self)
-        method(draft, *args, **options)
+        result = method(draft, *args, **options)
         self.__dict__ = vars(draft)
-        return self
+        return self if result is draft else result
 
     return changed  # type: ignore[return-value]
 

@@ -81,6 +81,7 @@ class Prepared:
     l2: float
     w: float  # l2 + neg_weight
     alpha: float  # w l2 / neg_weight = l2 + l2^2 / neg_weight
+    longest: float = 1.0  # largest norm of an atom
     precision: Any = np.float64  # of the products that evaluate F
 
     @property
@@ -95,7 +96,7 @@ class Prepared:
 
     @property
     def rounding(self) -> float:
-        """Of the products of an atom with a residual of unit norm in float64, at most."""
+        """Of the products of a unit atom with a residual of unit norm in float64, at most."""
         n_atoms, n_features = self.atoms.shape
         return float(np.finfo(np.float64).eps * (n_features + np.sqrt(n_atoms)))
 
@@ -152,7 +153,8 @@ def prepare(problem: CodingProblem, dictionary: Dictionary) -> Prepared:
     else:
         eigenvalues = np.asarray(dictionary.spectrum, np.float64)
     empty = np.empty((0, 0), np.float32)
-    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, l2 + l2 * (l2 / problem.neg_weight))
+    alpha = l2 + l2 * (l2 / problem.neg_weight)
+    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, alpha, dictionary.longest)
     if basis is None:
         return replace(prepared, rotated=atoms.astype(np.float32, copy=False))
     rotated = np.empty((len(atoms), len(eigenvalues)), np.float32)
@@ -383,7 +385,8 @@ def _certified(prepared: Prepared, still: _Open, chosen: npt.NDArray[np.bool_]) 
     inner = _correlations(prepared, residuals)
     codes = still.prices[chosen]
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, prepared.rounding, gap, violation)
+    errors = (prepared.rounding, prepared.longest)
+    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, *errors, gap, violation)
     return codes, gap, violation
 
 
@@ -397,5 +400,5 @@ def certify_codes(prepared: Prepared, queries: Array, codes: Array) -> tuple[Arr
     for part, some in _chunks(prepared.atoms, np.float64):
         inner[:, part] = whole @ some.T
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, gap, violation)
+    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, prepared.longest, gap, violation)
     return gap, violation
