@@ -26,8 +26,8 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from residuum import lasso, nnls
 from residuum.dictionary import Dictionary
-from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 
 N_QUERIES = 16  # right-hand sides of one dictionary

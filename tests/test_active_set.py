@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
+from residuum import lasso, nnls
 from residuum.dictionary import Change, Dictionary
-from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set
 

@@ -14,10 +14,20 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from residuum import CRC, CRCCV, CROC, NRC, SRC, CodeDisplay, ConfidentClassifier, ResidualDisplay, SoftNRC
+from residuum import (
+    CRC,
+    CRCCV,
+    CROC,
+    NRC,
+    SRC,
+    CodeDisplay,
+    ConfidentClassifier,
+    ResidualDisplay,
+    SoftNRC,
+    nnls,
+)
 from residuum.estimators.explanation import IN_SHORT
 from residuum.features import KernelMap
-from residuum.least_squares import nnls
 from residuum.problem import Solution
 
 HOSTILE = "</td><script>alert(1)</script>\u202e$x^2$"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from residuum.estimators.displays import CodeDisplay, ResidualDisplay
     from residuum.estimators.examples import explain_by_examples
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
-    from residuum.least_squares import lasso, nnls
+    from residuum.lstsq import lasso, least_squares, nnls
     from residuum.models.file import load_model, open_model, save_model
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
@@ -20,7 +20,7 @@ __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", 
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
 __all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
 __all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
-__all__ += ["lasso", "nnls"]
+__all__ += ["lasso", "least_squares", "nnls"]
 __all__ += ["load_model", "open_model", "save_model"]
 
 # Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
@@ -29,7 +29,7 @@ _MODULES = {
     "residuum.estimators.displays": "CodeDisplay ResidualDisplay",
     "residuum.estimators.examples": "explain_by_examples",
     "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SoftNRCCV",
-    "residuum.least_squares": "lasso nnls",
+    "residuum.lstsq": "lasso least_squares nnls",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",
     "residuum.models.file": "load_model open_model save_model",
 }
