@@ -81,5 +81,5 @@ def test_a_model_file_holds_it(added, tmp_path):
 
 def test_without_the_line_it_is_unknown(wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--method", "BlendedCRC", "--out", str(tmp_path / "m")]) == 2
-    assert "--method must be one of NSC, SRC" in capsys.readouterr().err
+    assert "--method must be auto or one of NSC, SRC" in capsys.readouterr().err
     assert "BlendedCRC" not in choose_methods(None)

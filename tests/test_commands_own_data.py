@@ -198,6 +198,16 @@ def test_selection_and_settings(run, tables, tmp_path):
     assert open_model(out).estimator[-1].get_params()["neg_weight"] == np.inf
 
 
+def test_exact_nrc_warns_of_a_subtracted_mean(run, tables, tmp_path):
+    raw = np.random.default_rng(0).random((60, 70)) + np.repeat(np.eye(3, 70), 20, axis=0)
+    arguments = ("fit", tmp_path / "X.npz", "--method", "nrc", "--out", tmp_path / "m.residuum")
+    for X, warned in ((raw, False), (raw - raw.mean(axis=0), True)):
+        np.savez(tmp_path / "X.npz", X=X, y=np.repeat(["a", "b", "c"], 20))
+        code, _, said = run(*arguments, "--set", "solver=exact")
+        assert "A mean seems to be subtracted" not in run(*arguments)[2]
+        assert (code in (0, 4), "A mean seems to be subtracted" in said) == (True, warned)
+
+
 def test_the_method_is_chosen_on_folds_that_it_has_not_seen(run, tables, tmp_path):
     out = tmp_path / "m.residuum"
     code, told, _ = run("fit", tables / "wine.csv", "--method", "AUTO", "--out", out, "--json")
@@ -359,7 +369,11 @@ def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_pat
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["--method", "magic"], 2, "--method must be one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got"),
+        (
+            ["--method", "magic"],
+            2,
+            "--method must be auto or one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got",
+        ),
         (["--set", "l3=1"], 2, "SoftNRC has class_weight, l2, n_jobs, neg_weight, rule, tol"),
         (["--set", "l2"], 2, "must look like NAME=VALUE"),
         (["--set", "l2=-1"], 2, "The 'l2' parameter of SoftNRC"),

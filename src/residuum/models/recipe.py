@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.features.centring import looks_centred
 from residuum.features.kernel_map import KernelMap
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
@@ -147,7 +149,7 @@ def find_method(name: str) -> str:
     """The method of this name, in any case."""
     known = {method.lower(): method for method in METHODS}
     if name.lower() not in known:
-        raise UsageError(f"--method must be one of {', '.join(METHODS)}. Got {name!r}.")
+        raise UsageError(f"--method must be auto or one of {', '.join(METHODS)}. Got {name!r}.")
     return known[name.lower()]
 
 
@@ -261,6 +263,14 @@ def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list
     tell_progress("fitting", len(steps), len(steps) + 1)
     if large:
         X = X.astype(np.float32, copy=False)
+    if getattr(classifier, "solver", None) == "exact" and not features.kernel and looks_centred(X):
+        warnings.warn(
+            "A mean seems to be subtracted from the features. Half of the training samples then point away "
+            "from a query, and the exact non-negative optimum is often much worse: use the features as they "
+            "were, or another method.",
+            UserWarning,
+            stacklevel=2,
+        )
     if recipe.confidence:
         classifier = ConfidentClassifier(classifier, **recipe.confidence)
     return features, steps, classifier.fit(X, y), selection
