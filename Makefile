@@ -28,7 +28,7 @@ bench:  ## Time the solvers against their peers and the bare matrix product
 	$(BIN)/residuum bench
 	$(BIN)/python benchmarks/core.py
 
-compare:  ## The nine methods on the bundled digits
+compare:  ## All methods on the bundled digits
 	$(BIN)/residuum compare
 
 clean:  ## Remove what the tools leave behind

@@ -1,4 +1,4 @@
-"""Run groups of the battery, two at a time, each in a process of its own, and print one line for each."""
+"""Run groups of the battery, each in a process of its own or in several, and print one line for each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, Any
 
 from battery import GROUPS, ROOT
 
+# The long groups, which begin first so that none is left to the end: into how many processes each is divided.
+PARTS = {15: 6, 10: 4, 19: 4, 8: 4, 16: 2, 9: 2, 6: 2, 18: 2, 14: 1, 11: 1}
+THREADED = (7, 16)  # groups that try several threads
 HANG = 3600  # seconds after which a case that neither ends nor fails counts as hung
 
 
@@ -30,15 +33,30 @@ class Outcome:
     cases: int = 0
     passed: int = 0
     seconds: float = 0.0
+    processor: float = 0.0  # seconds of processor time, those of the processes that it started included
     failures: list[dict[str, str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    parts_left: int = 1
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        hidden = ("parts_left", "lock")
+        return {key: value for key, value in vars(self).items() if key not in hidden}
 
 
-def run_group(number: int, args: argparse.Namespace) -> Outcome:
-    """Start the worker of a group and count what it tells."""
-    outcome, begun = Outcome(number, GROUPS[number][1]), time.perf_counter()
-    order = {"group": number, "quick": args.quick, "seed": args.seed, "only": args.case}
+def run_group(outcome: Outcome, part: int, parts: int, args: argparse.Namespace) -> None:
+    """Start a worker for one part of a group and count what it tells."""
+    begun = time.perf_counter()
+    order = {
+        "group": outcome.number, "quick": args.quick, "seed": args.seed, "only": args.case, "part": part,
+        "parts": parts,
+    }  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    if outcome.number not in THREADED:
+        environment["OMP_NUM_THREADS"] = (
+            "1"  # threads of BLAS that wait for each other cost more than they bring
+        )
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         worker = subprocess.Popen(
             [sys.executable, "-m", "battery.worker", json.dumps(order)],
@@ -56,9 +74,11 @@ def run_group(number: int, args: argparse.Namespace) -> Outcome:
             log.seek(0)
             reason = f"the process of the group ended with code {code}: {log.read()[-1500:].strip()}"
             _fail(outcome, current, reason, args)
-    outcome.seconds = time.perf_counter() - begun
-    _say(f"{_line(outcome)}")
-    return outcome
+    with outcome.lock:
+        outcome.seconds += time.perf_counter() - begun
+        outcome.parts_left -= 1
+        if not outcome.parts_left:
+            _say(f"{_line(outcome)}")
 
 
 def _count(lines: IO[str], worker: subprocess.Popen[str], outcome: Outcome, args: argparse.Namespace) -> str:
@@ -73,21 +93,23 @@ def _count(lines: IO[str], worker: subprocess.Popen[str], outcome: Outcome, args
             return current
         told = json.loads(line)
         current = told.get("begins", current)
+        with outcome.lock:
+            outcome.processor += told.get("processor", 0.0)
+            outcome.cases += told.get("cases", 0)
+            outcome.passed += told.get("cases", 0)
         if "ends" not in told:
             continue
         if told["skipped"]:
             outcome.skipped.append(f"{told['ends']}: {told['skipped']}")
         elif told["error"]:
             _fail(outcome, told["ends"], told["error"], args)
-        else:
-            outcome.cases += told["cases"]
-            outcome.passed += told["cases"]
         if args.verbose:
             _say(f"{outcome.number} {outcome.name}: {told['ends']} ({told['seconds']:.1f} s)")
 
 
 def _fail(outcome: Outcome, case: str, error: str, args: argparse.Namespace) -> None:
-    outcome.cases += 1
+    with outcome.lock:
+        outcome.cases += 1
     quick = "--quick " if args.quick else ""
     again = f"python -m battery {quick}--seed {args.seed} {outcome.number} --case {shlex.quote(case)}"
     outcome.failures.append({"case": case, "error": error, "again": again})
@@ -103,7 +125,7 @@ def _line(outcome: Outcome) -> str:
     note += f"  {len(outcome.skipped)} skipped" if outcome.skipped else ""
     return (
         f"{outcome.number:>2}  {outcome.name:<22}{outcome.cases:>9,}{outcome.passed:>9,}"
-        f"{outcome.seconds:>9.1f}{note}"
+        f"{outcome.seconds:>9.1f}{outcome.processor:>11.1f}{note}"
     )
 
 
@@ -113,7 +135,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="A share of every group, within five minutes.")
     parser.add_argument("--seed", type=int, default=0, help="Seed of everything that is drawn at random.")
     parser.add_argument("--case", metavar="TEXT", help="Only the cases whose names contain this.")
-    parser.add_argument("--jobs", type=int, default=2, help="Groups at a time.")
+    parser.add_argument("--jobs", type=int, default=2, help="Processes at a time; fuzzers among them.")
     parser.add_argument("--list", action="store_true", help="Name the groups and stop.")
     parser.add_argument("--json", action="store_true", help="Print JSON instead of the table.")
     parser.add_argument("--verbose", action="store_true", help="Name every case on stderr.")
@@ -126,6 +148,20 @@ def _arguments() -> argparse.Namespace:
     return args
 
 
+def run_groups(args: argparse.Namespace) -> list[Outcome]:
+    """Run all parts of all groups that are wanted, the long groups first."""
+    outcomes = {number: Outcome(number, GROUPS[number][1]) for number in args.numbers}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        running = []
+        for number in dict.fromkeys([*(n for n in PARTS if n in outcomes), *outcomes]):
+            parts = 1 if args.quick or args.case else PARTS.get(number, 1)
+            outcomes[number].parts_left = parts
+            running += [pool.submit(run_group, outcomes[number], i, parts, args) for i in range(parts)]
+        for future in running:
+            future.result()
+    return list(outcomes.values())
+
+
 def main() -> int:
     """Run what was asked for; the exit code is 1 where anything failed."""
     args = _arguments()
@@ -133,12 +169,11 @@ def main() -> int:
         for number, (module, title) in GROUPS.items():
             print(f"{number:>2}  {module:<16}{title}")
         return 0
-    with ThreadPoolExecutor(args.jobs) as pool:
-        outcomes = list(pool.map(lambda number: run_group(number, args), args.numbers))
+    outcomes = run_groups(args)
     if args.json:
-        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        print(json.dumps([outcome.facts() for outcome in outcomes], indent=1))
     else:
-        print(" #  group                     cases   passed  seconds")
+        print(" #  group                     cases   passed  seconds  processor")
         print("\n".join(map(_line, outcomes)))
         for outcome in outcomes:
             for failure in outcome.failures:

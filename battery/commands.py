@@ -25,7 +25,7 @@ from battery import ROOT
 COMMAND = [sys.executable, "-m", "residuum"]
 # `reproduce` has its grids cut; all else is the command as it is.
 SMALL = [sys.executable, str(ROOT / "battery" / "small_reproduce.py")]
-HANG = 180  # seconds that no process may take to end by itself; it only bounds the waiting
+HANG = 180  # seconds of processor time that nothing here may take, and seconds of waiting without any
 _folder = tempfile.TemporaryDirectory(prefix="battery-")
 
 
@@ -160,29 +160,55 @@ def started(line: list[str], cwd: Path, **options: Any) -> Iterator[subprocess.P
         process.communicate()
 
 
+class Patience:
+    """Waits for a group of processes as long as it works, however little a busy machine lets it work."""
+
+    def __init__(self, group: int) -> None:
+        self._group, self._used, self._since = group, -1.0, time.monotonic()
+
+    def wait(self, waiting_for: str) -> None:
+        """A short pause; an error if the group has worked for too long, or does not work at all."""
+        used = _processor_time(self._group)
+        if used != self._used:
+            self._used, self._since = used, time.monotonic()
+        assert used < HANG, f"{waiting_for}: not after {HANG} s of processor time"
+        assert time.monotonic() < self._since + HANG, f"{waiting_for}: nothing was done for {HANG} s"
+        time.sleep(0.02)
+
+
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a process that must end by itself and leave no other behind."""
-    try:
-        out, err = process.communicate(timeout=HANG)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"it still runs {HANG} s later") from None
-    until = time.monotonic() + HANG
+    patience = Patience(process.pid)
+    while True:
+        try:
+            out, err = process.communicate(timeout=0.5)
+            break
+        except subprocess.TimeoutExpired:
+            patience.wait("its end")
     while _lives(process.pid):
-        assert time.monotonic() < until, "a process that it started lives on"
-        time.sleep(0.02)
+        patience.wait("the end of every process that it started")
     return process.returncode, out, err
 
 
-def _lives(group: int) -> bool:
-    """Whether any process of a group that is not a zombie is left."""
+def _stats(group: int) -> Iterator[list[str]]:
+    """What /proc tells of every process of a group that is not a zombie, from its state on."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[2]) == group and fields[0] != "Z":
-            return True
-    return False
+            yield fields
+
+
+def _lives(group: int) -> bool:
+    """Whether any process of a group is left."""
+    return any(True for _ in _stats(group))
+
+
+def _processor_time(group: int) -> float:
+    """Seconds that the processes of a group have used."""
+    return sum(int(fields[11]) + int(fields[12]) for fields in _stats(group)) / os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from battery import Case, Scope
-from battery.commands import COMMANDS, HANG, children, ended, run, started, work_folder
+from battery.commands import COMMANDS, Patience, children, ended, run, started, work_folder
 
 MOMENTS = ("starting", "first result", "later")
 
@@ -39,11 +39,10 @@ def worker(moment: str, turn: int) -> None:
     line = COMMANDS["reproduce"].line()
     with work_folder() as folder:
         with started(line, folder) as process:
-            until = time.monotonic() + HANG
+            patience = Patience(process.pid)
             while not (workers := children(process.pid)) or not _reached(folder, moment, turn):
                 assert process.poll() is None, process.communicate()[1]
-                assert time.monotonic() < until, "no worker process appeared"
-                time.sleep(0.01)
+                patience.wait("a worker process and its results")
             os.kill(workers[turn % len(workers)], signal.SIGKILL)
             code, _, err = ended(process)
         if code:  # it may just have been done

@@ -73,11 +73,11 @@ print(json.dumps({"before": before, "after": used()}))
 
 def cases(scope: Scope) -> Iterator[Case]:
     """60,000 x 500 in float32 with 10,000 queries, and 2,000 turns of predicting."""
-    size = (20_000, 100, 1_000) if scope.quick else (60_000, 500, 10_000)
+    size = (20_000, 100, 400) if scope.quick else (60_000, 500, 10_000)
     for name in CLASSIFIERS:
         yield Case(f"{name}, {size[0]} x {size[1]}, {size[2]} queries", partial(large, name, *size))
     for name in CLASSIFIERS:
-        yield Case(f"{name}, predict again and again", partial(loop, name, scope.count(400, 2000)))
+        yield Case(f"{name}, predict again and again", partial(loop, name, scope.count(100, 2000)))
 
 
 def large(name: str, *size: int) -> None:

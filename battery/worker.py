@@ -6,6 +6,8 @@ import faulthandler
 import importlib
 import json
 import os
+import resource
+import signal
 import sys
 import time
 import traceback
@@ -14,8 +16,11 @@ from typing import Any
 from battery import GROUPS, Scope, Skipped
 
 
-def run_group(number: int, scope: Scope, only: str | None) -> None:
-    """Run the cases whose names contain `only`."""
+def run_group(number: int, scope: Scope, only: str | None, part: int, parts: int) -> None:
+    """Run the cases whose names contain `only` and that belong to one part of the group.
+
+    Cases whose names differ only after the last comma share what they prepare, so they stay together.
+    """
     results = os.fdopen(os.dup(1), "w")  # what the cases print goes to stderr, which the parent keeps
     os.dup2(2, 1)
     faulthandler.enable()
@@ -26,8 +31,10 @@ def run_group(number: int, scope: Scope, only: str | None) -> None:
 
     tell(begins="what all cases of the group share")
     module = importlib.import_module(f"battery.{GROUPS[number][0]}")
+    families: dict[str, int] = {}
     for case in module.cases(scope):
-        if only is not None and only not in case.name:
+        family = families.setdefault(case.name.rpartition(",")[0] or case.name, len(families))
+        if (only is not None and only not in case.name) or family % parts != part:
             continue
         tell(begins=case.name)
         begun, count, error, skipped = time.perf_counter(), 1, "", ""
@@ -38,8 +45,15 @@ def run_group(number: int, scope: Scope, only: str | None) -> None:
         except BaseException as found:  # also what is no Exception: a panic in Rust, an exit, an interrupt
             if isinstance(found, KeyboardInterrupt):
                 raise
-            error = _described(found)
+            count, error = 0, _described(found)
         tell(ends=case.name, cases=count, error=error, skipped=skipped, seconds=time.perf_counter() - begun)
+    tell(processor=processor_time())
+
+
+def processor_time() -> float:
+    """Seconds of this process and of all that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _described(error: BaseException) -> str:
@@ -52,4 +66,7 @@ def _described(error: BaseException) -> str:
 
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
-    run_group(order["group"], Scope(order["quick"], order["seed"]), order["only"])
+    # A shell has Ctrl-C ignored by what it starts in the background, and every process inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    scope = Scope(order["quick"], order["seed"])
+    run_group(order["group"], scope, order["only"], order["part"], order["parts"])

@@ -42,12 +42,12 @@ def bow_sift(paths: list[Path], threads: int, repeats: int) -> dict[str, float]:
     """BowSift and bare OpenCV on the same files."""
     import cv2
 
-    bow = BowSift(n_jobs=threads, n_samples=50_000).fit(paths)
+    bow = BowSift(n_jobs=threads).fit(paths)
 
     def bare(path: Path, **settings: float) -> Any:
         grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-        rows, columns = (grid(side, 16, 8) for side in grey.shape)
-        points = [cv2.KeyPoint(float(x), float(y), 16 / 6, 0.0, 0.0, 0) for y in rows for x in columns]
+        rows, columns = (grid(side, bow.patch, bow.stride) for side in grey.shape)
+        points = [cv2.KeyPoint(float(x), float(y), bow.patch / 6, 0.0, 0.0, 0) for y in rows for x in columns]
         return cv2.SIFT_create(**settings).compute(grey, points)[1]
 
     def bare_run(**settings: float) -> None:
@@ -62,7 +62,7 @@ def bow_sift(paths: list[Path], threads: int, repeats: int) -> dict[str, float]:
         len(paths),
         repeats,
         residuum=lambda: bow.transform(paths),
-        bare=partial(bare_run, nOctaveLayers=1, sigma=16 / 24),
+        bare=partial(bare_run, nOctaveLayers=1, sigma=max(bow.smoothing * bow.patch / 4, 0.51)),
         bare_defaults=bare_run,
     )
 

@@ -27,7 +27,7 @@ from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV,
 from residuum.dictionary import Dictionary, unit_rows
 from residuum.experiments.compared_data import random_split
 from residuum.paper.data import load_dataset
-from residuum.rules import RULES
+from residuum.rules import RULES, CodedParts
 
 PAPER = {50: 92.3, 100: 93.7, 200: 94.6, 300: 95.1}
 STEPS = (5, 16, 17, 18, 19, 20)
@@ -108,7 +108,8 @@ def constraints(data: Any, per_class: int, trials: int) -> None:
         a, b = pca(images, test)
         dictionary = Dictionary.from_samples(a, labels, 10)
         for name, code in nonnegative_codes(dictionary.atoms, unit(b)):
-            scores = (RULES[rule](dictionary, unit(b), code) for rule in ALL_RULES)
+            parts = CodedParts(dictionary, unit(b), code)
+            scores = (RULES[rule](parts) for rule in ALL_RULES)
             hits = [100 * np.mean(score.argmin(axis=1) == data.y_test) for score in scores]
             found.setdefault(name, []).append(max(hits))
     print(f"\n{per_class} per class, {trials} trials; the paper's NRC: {PAPER.get(per_class)}\n")

@@ -133,3 +133,71 @@ def nnls_by_brute_force(X, y, l2=0.0):
                 best, best_code = value, np.zeros(n)
                 best_code[list(subset)] = np.maximum(part, 0)
     return best_code, best
+
+
+def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=None, l2=0.0, L=None):
+    """``min ||b - Ax||^2 + l2 ||Lx||^2`` within bounds, and with a sum: every choice of active constraints.
+
+    Right-hand sides are columns. Returns the best feasible points as columns, and their objectives.
+    """
+    n, k = A.shape[1], B.shape[1]
+    M = np.vstack([A, np.sqrt(l2) * (np.eye(n) if L is None else L)])
+    T = np.vstack([B, np.zeros((len(M) - len(B), k))])
+    best, points = np.full(k, np.inf), np.zeros((n, k))
+    total = sum_to if sum_to is not None else sum_at_most
+    sums = [None] if total is None else [total] if sum_to is not None else [None, total]
+    for sides in itertools.product("flu", repeat=n):
+        fixed = np.array([{"f": 0.0, "l": lo, "u": up}[s] for s, lo, up in zip(sides, lower, upper)])
+        if not np.isfinite(fixed).all():
+            continue
+        free = [j for j in range(n) if sides[j] == "f"]
+        for wanted in sums:
+            X = np.tile(fixed[:, None], k)
+            X[free] += _free_part(M[:, free], T - M @ X, None if wanted is None else wanted - fixed.sum())
+            slack = 1e-11 * (1 + np.abs(X))
+            ok = (lower[:, None] - slack <= X).all(axis=0) & (upper[:, None] + slack >= X).all(axis=0)
+            X = np.clip(X, lower[:, None], upper[:, None])
+            if total is not None:
+                over = X.sum(axis=0) - total
+                ok &= (over if sum_to is None else np.abs(over)) <= 1e-10 * (1 + np.abs(X).sum(axis=0))
+            value = np.sum((T - M @ X) ** 2, axis=0)
+            better = ok & (value < best)
+            best[better], points[:, better] = value[better], X[:, better]
+    return points, best
+
+
+def _free_part(M, T, wanted):
+    """Least squares without bounds, for columns of T; the solution sums to ``wanted`` if that is given."""
+    size = np.maximum(np.linalg.norm(M, axis=0), 1e-300)
+    if wanted is None:
+        return np.linalg.lstsq(M / size, T, rcond=1e-13)[0] / size[:, None]
+    m = M.shape[1]
+    if m == 0:
+        return np.zeros((0, T.shape[1]))
+    start = np.full((m, 1), wanted / m)
+    along = np.linalg.svd(np.ones((1, m)))[2][1:].T  # (m, m - 1): directions that keep the sum
+    return start + along @ np.linalg.lstsq(M @ along, T - M @ start, rcond=1e-13)[0]
+
+
+def weighted_code(X_blocks, y, weights, *, l2, neg_weight=0.0, gamma=0.0, alone=False):
+    """BFGS on the problem of every classifier that takes weights, term by term.
+
+    ``||y - Xc||^2``, or ``sum_k ||y - X_k c_k||^2`` where every class stands alone, plus
+    ``gamma/K sum_k ||Xc - X_k c_k||^2 + sum_j (l2 c_j^2 + neg_weight min(c_j, 0)^2) / w_j``.
+    """
+    X, K = np.hstack(X_blocks), len(X_blocks)
+    own = np.repeat(np.arange(K), [block.shape[1] for block in X_blocks])
+    parts = [X * (own == k) for k in range(K)]
+
+    def objective(c):
+        wholes = parts if alone else [X]
+        lefts = [y - M @ c for M in wholes]
+        apart = [(X - M) @ c for M in parts]
+        prices = (l2 + neg_weight * (c < 0)) / weights
+        value = sum(r @ r for r in lefts) + gamma / K * sum(a @ a for a in apart) + prices @ c**2
+        slope = -2 * sum(M.T @ r for M, r in zip(wholes, lefts, strict=True)) + 2 * prices * c
+        slope += 2 * gamma / K * sum((X - M).T @ a for M, a in zip(parts, apart, strict=True))
+        return value, slope
+
+    start = np.zeros(X.shape[1])
+    return minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 5000}).x

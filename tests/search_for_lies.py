@@ -26,8 +26,8 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from residuum import lasso, nnls
 from residuum.dictionary import Dictionary
-from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 
 N_QUERIES = 16  # right-hand sides of one dictionary
@@ -146,129 +146,171 @@ def make_problem(rng):
     return family.__name__, A, B, float(l1), float(l2), bool(signed), tol
 
 
-def value_and_error(A, b, code, l1, l2):
-    """Objective with all the digits that the machine has, and a bound on its error."""
-    A, b, code = A.astype(LONG), b.astype(LONG), code.astype(LONG)
-    residual = b - A @ code
-    size = np.abs(b) + np.abs(A) @ np.abs(code)
-    wrong = EPS * (len(code) + 4) * size
-    value = residual @ residual + l2 * (code @ code) + l1 * np.abs(code).sum()
-    error = (2 * np.abs(residual) + wrong) @ wrong + EPS * (len(b) + len(code) + 8) * value
-    return value, error
+def values_and_errors(A, targets, codes, l1, l2):
+    """Objectives of codes (rows) for targets (rows) in long double, and bounds of their errors."""
+    A, targets, codes = A.astype(LONG), targets.astype(LONG), codes.astype(LONG)
+    d, n = A.shape
+    residuals = targets - codes @ A.T
+    wrong = EPS * (n + 4) * (np.abs(targets) + np.abs(codes) @ np.abs(A.T))
+    values = (residuals**2).sum(axis=1) + l2 * (codes**2).sum(axis=1) + l1 * np.abs(codes).sum(axis=1)
+    errors = ((2 * np.abs(residuals) + wrong) * wrong).sum(axis=1) + EPS * (d + n + 8) * values
+    return values, errors
 
 
-def exact_value(A, b, code, l1, l2):
-    """Objective in rational arithmetic."""
+def as_integers(numbers):
+    """Floating-point numbers as integers times one power of two: integers, and the power.
+
+    Sums and products of these are exact, and many times faster than those of fractions.
+    """
+    parts, powers = np.frexp(np.asarray(numbers, dtype=np.float64))
+    least = int(np.min(powers, where=parts != 0, initial=2000))
+    whole = (parts * 2.0**53).astype(np.int64).astype(object)
+    shifts = np.where(parts != 0, powers - least, 0).astype(object)
+    return whole << shifts, least - 53
+
+
+def exact_value(A, b, code, l1, l2, columns=None):
+    """Objective in rational arithmetic; `columns` is ``as_integers(A)``, where that is known."""
+    (columns, of_columns), (target, of_target) = columns or as_integers(A), as_integers(b)
     used = np.flatnonzero(code)
-    weights = [Fraction(float(code[j])) for j in used]
-    total = sum((Fraction(l1) * abs(c) + Fraction(l2) * c * c for c in weights), Fraction(0))
-    for i in range(len(b)):
-        rest = Fraction(float(b[i]))
-        for j, c in zip(used, weights, strict=True):
-            rest -= Fraction(float(A[i, j])) * c
-        total += rest * rest
+    weights, of_weights = as_integers(code[used])
+    power = min(of_columns + of_weights, of_target)
+    whole = columns[:, used] @ weights if len(used) else 0 * target
+    residual = (target << (of_target - power)) - (whole << (of_columns + of_weights - power))
+    total = Fraction(int(residual @ residual)) * Fraction(2) ** (2 * power)
+    if l1:
+        total += Fraction(l1) * int(np.abs(weights).sum()) * Fraction(2) ** of_weights
+    if l2:
+        total += Fraction(l2) * int((weights * weights).sum()) * Fraction(2) ** (2 * of_weights)
     return total
 
 
-def scaled_columns(A, b, l2):
-    """Columns of unit norm, continued by the roots of their ridges, their right-hand side, the norms."""
-    A, n = A.astype(np.float64), A.shape[1]
+def scaled_columns(A, l2):
+    """Columns of unit norm, continued by the roots of their ridges, and the norms."""
+    A = A.astype(np.float64)
     size = np.linalg.norm(A, axis=0)
     size[size == 0] = 1
-    return np.vstack([A / size, np.diag(np.sqrt(l2) / size)]), np.concatenate([b, np.zeros(n)]), size
+    return np.vstack([A / size, np.diag(np.sqrt(l2) / size)]), size
 
 
-def on_support(columns, target, size, part, signs, l1):
-    """The minimiser on a support with its signs, clipped to them."""
-    C, code = columns[:, part], np.zeros(columns.shape[1])
-    with contextlib.suppress(np.linalg.LinAlgError):
-        lean = np.linalg.lstsq(C.T, l1 / 2 / size[part] * signs, rcond=None)[0] if l1 else 0.0
-        z = np.linalg.lstsq(C, target - lean, rcond=None)[0]
-        code[part] = np.where(z * signs > 0, z, 0.0)
-    return code / size
+def on_supports(columns, size, targets, signs, l1):
+    """Minimisers on supports with their signs (0 is an atom left out), clipped to them: a row for each.
+
+    Row i of `targets` belongs to row i of `signs`.
+    """
+    precision = np.finfo(float).eps * max(columns.shape)
+    try:
+        inverse = np.linalg.pinv(columns * (signs != 0)[:, None, :], precision)
+    except np.linalg.LinAlgError:
+        return np.zeros_like(signs)
+    lean = np.einsum("snm,sn->sm", inverse, l1 / 2 / size * signs)
+    z = np.einsum("snm,sm->sn", inverse, targets - lean)
+    return np.where(z * signs > 0, z, 0.0) / size
 
 
-def rivals(A, b, code, l1, l2, signed, rng):
-    """Feasible codes that may be better."""
-    columns, target, size = scaled_columns(A, b, l2)
+def by_scipy(columns, size, target, d, l1, l2):
+    """The non-negative minimiser as SciPy finds it, where the problem can be written as one of its own."""
     n = len(size)
-    if not signed and l1 == 0:
+    if l1 == 0:
         for factor in (1.0, size):
             with contextlib.suppress(RuntimeError):
                 yield scipy.optimize.nnls(columns * factor, target, maxiter=30 * n)[0] * factor / size
-    elif not signed and n <= len(b) + (n if l2 else 0):
+    elif n <= d + (n if l2 else 0):
         lean = np.linalg.lstsq(columns.T, l1 / 2 / size, rcond=None)[0]
         with contextlib.suppress(RuntimeError):
             yield scipy.optimize.nnls(columns, target - lean, maxiter=30 * n)[0] / size
-    used = set(np.flatnonzero(code).tolist())
-    for k in range(3):  # the minimiser on the support, and on the support with an atom more or less
-        part = sorted(used ^ {int(rng.integers(0, n))} if k else used)
-        missing = rng.choice([-1.0, 1.0]) if signed else 1.0
-        signs = np.where(code[part] == 0, missing, np.sign(code[part]))
-        yield on_support(columns, target, size, part, signs, l1) if part else np.zeros(n)
-    yield np.zeros(n)
 
 
-def all_supports(A, b, l1, l2, signed):
-    """The minimiser on every support, for few atoms."""
-    scaled = scaled_columns(A, b, l2)
-    n = A.shape[1]
-    for count in range(1, n + 1):
-        for part in map(list, itertools.combinations(range(n), count)):
-            for signs in itertools.product((1.0, -1.0), repeat=count) if signed else [(1.0,) * count]:
-                yield on_support(*scaled, part, np.array(signs), l1)
+def nearby_signs(codes, signed, rng):
+    """Signs of each code, and twice those with an atom more or less: (3, n_queries, n_atoms)."""
+    signs = np.repeat(np.sign(codes)[None], 3, axis=0)
+    for one in signs[1:].reshape(-1, signs.shape[2]):
+        j = rng.integers(0, len(one))
+        one[j] = (rng.choice([-1.0, 1.0]) if signed else 1.0) if one[j] == 0 else 0.0
+    return signs
 
 
-def is_refuted(A, b, code, gap, rival, l1, l2):
-    """Whether a rival is better than the gap allows."""
-    if not np.isfinite(rival).all():
-        return False
-    energy = float(b.astype(LONG) @ b.astype(LONG))
-    mine, my_error = value_and_error(A, b, code, l1, l2)
-    other, other_error = value_and_error(A, b, rival, l1, l2)
-    allowed = LONG(gap) * energy
-    if mine - other + my_error + other_error <= allowed * (1 - 1e-15):
-        return False
-    exact_energy = sum((Fraction(float(v)) ** 2 for v in b), Fraction(0))
-    excess = exact_value(A, b, code, l1, l2) - exact_value(A, b, rival, l1, l2)
-    return excess > Fraction(float(gap)) * exact_energy
+def rivals(A, B, codes, l1, l2, signed, rng, *, exhaustive):
+    """Feasible codes that may be better: the query that each is for, and the codes."""
+    columns, size = scaled_columns(A, l2)
+    n_queries, n = codes.shape
+    targets = np.hstack([B.T, np.zeros((n_queries, n))])
+    owners, found = [np.arange(n_queries)], [np.zeros((n_queries, n))]
+    for i in range(0 if signed else n_queries):
+        others = list(by_scipy(columns, size, targets[i], len(A), l1, l2))
+        owners.append(np.full(len(others), i))
+        found.append(np.reshape(others, (-1, n)))
+    for signs in nearby_signs(codes, signed, rng):
+        owners.append(np.arange(n_queries))
+        found.append(on_supports(columns, size, targets, signs, l1))
+    if exhaustive:
+        every = np.array(list(itertools.product((0.0, 1.0, -1.0) if signed else (0.0, 1.0), repeat=n)))
+        for i in range(n_queries):
+            owners.append(np.full(len(every), i))
+            found.append(on_supports(columns, size, targets[i], every, l1))
+    return np.concatenate(owners), np.concatenate(found)
+
+
+def refuted(A, B, codes, gaps, owners, others, l1, l2):
+    """Queries with a rival that is better than the gap allows, exactly where long double leaves it open."""
+    energies = (B.T.astype(LONG) ** 2).sum(axis=1)
+    allowed = gaps.astype(LONG) * energies * (1 - 1e-15)
+    mine, my_errors = values_and_errors(A, B.T, codes, l1, l2)
+    finite = np.isfinite(others).all(axis=1)
+    owners, others = owners[finite], others[finite]
+    theirs, their_errors = values_and_errors(A, B.T[owners], others, l1, l2)
+    is_open = (mine + my_errors)[owners] - theirs + their_errors > allowed[owners]
+    is_open &= (mine + my_errors > allowed)[owners]  # no objective is below zero
+    found, limits, columns = set(), {}, as_integers(A)
+    for i, rival in zip(owners[is_open].tolist(), others[is_open], strict=True):
+        if i in found:
+            continue
+        if i not in limits:
+            energy = sum(Fraction(float(v)) ** 2 for v in B[:, i])
+            mine_exact = exact_value(A, B[:, i], codes[i], l1, l2, columns)
+            limits[i] = mine_exact - Fraction(float(gaps[i])) * energy
+        if limits[i] > 0 and exact_value(A, B[:, i], rival, l1, l2, columns) < limits[i]:
+            found.add(i)
+    return found
 
 
 def check_call(rng, report):
     """Solve one problem for all its right-hand sides; count and keep lies."""
     name, A, B, l1, l2, signed, tol = make_problem(rng)
     if not (np.isfinite(A).all() and np.isfinite(B).all()):
-        return 0
+        return
     with_gram = {"gram": A.T @ A} if rng.random() < 0.1 and name != "badly_scaled" else {}
     options = {"l2": l2, "tol": tol, "n_jobs": 1, "dense": True, **with_gram}
     solution = lasso(A, B, l1, **options) if signed else nnls(A, B, l1=l1, **options)
+    codes, gaps, violations = solution.codes, solution.gap, solution.violation
     exhaustive = A.shape[1] <= (4 if signed else 6) and rng.random() < 0.1
+    sane = np.isfinite(codes).all(axis=1) & np.isfinite(gaps) & np.isfinite(violations)
+    right = sane & (codes >= 0).all(axis=1) if not signed else sane
+    lengths = np.maximum(np.linalg.norm(B.astype(float), axis=0), 1e-300)
+    reach = np.abs(codes) @ np.linalg.norm(A.astype(float), axis=0) / lengths
+    small = np.maximum(tol, 4.04 * np.finfo(float).eps * reach)
+    met = (gaps <= tol) & (violations <= small)
+    kept = np.flatnonzero(sane)
+    owners, others = rivals(A, B[:, kept], codes[kept], l1, l2, signed, rng, exhaustive=exhaustive)
+    better = refuted(A, B[:, kept], codes[kept], gaps[kept], owners, others, l1, l2)
+    wrong = {
+        "number": np.flatnonzero(~right),
+        "converged": np.flatnonzero(solution.converged & ~met),
+        "gap": kept[sorted(better)],
+    }
     counts = report["counts"]
-    for i in range(B.shape[1]):
-        b, code, gap = B[:, i], solution.codes[i], solution.gap[i]
-        counts["problems"] += 1
-        counts["converged"] += bool(solution.converged[i])
-        counts["certified to 1e-6"] += bool(gap <= 1e-6)
-        sane = np.isfinite(code).all() and np.isfinite([gap, solution.violation[i]]).all()
-        wrong = [] if sane and (signed or (code >= 0).all()) else ["number"]
-        reach = np.abs(code) @ np.linalg.norm(A, axis=0) / max(np.linalg.norm(b), 1e-300)
-        small = max(tol, 4.04 * np.finfo(float).eps * reach)
-        if solution.converged[i] and not (gap <= tol and solution.violation[i] <= small):
-            wrong.append("converged")
-        others = rivals(A, b, code, l1, l2, signed, rng)
-        if exhaustive:
-            others = itertools.chain(others, all_supports(A, b, l1, l2, signed))
-        if sane and any(is_refuted(A, b, code, gap, rival, l1, l2) for rival in others):
-            wrong.append("gap")
-        for kind in wrong:
+    counts["problems"] += B.shape[1]
+    counts["tried on every support"] += B.shape[1] * exhaustive
+    counts["converged"] += int(np.count_nonzero(solution.converged))
+    counts["certified to 1e-6"] += int(np.count_nonzero(gaps <= 1e-6))
+    for kind, queries_of_kind in wrong.items():
+        for i in queries_of_kind:
             counts[f"lies: {kind}"] += 1
-            report["lies"].append((kind, name, A, b, l1, l2, signed, tol))
-        if not solution.converged[i]:
-            report["open"][name] += 1
-        report["families"][name] += 1
+            report["lies"].append((kind, name, A, B[:, i], l1, l2, signed, tol))
+    report["open"][name] += int(np.count_nonzero(~solution.converged))
+    report["families"][name] += B.shape[1]
     if rng.random() < 0.1:
-        _check_problem(rng, A, B, l1, l2, signed, solution.codes, report)
-    return B.shape[1]
+        _check_problem(rng, A, B, l1, l2, signed, codes, report)
 
 
 def _check_problem(rng, A, B, l1, l2, signed, codes, report):
@@ -282,12 +324,14 @@ def _check_problem(rng, A, B, l1, l2, signed, codes, report):
     moved = codes * (1 + 10.0 ** rng.uniform(-16, 0) * rng.standard_normal(codes.shape))
     for tried in (codes, moved if signed else np.maximum(moved, 0)):
         gaps = problem.gap(dictionary, B.T, tried)
-        for b, code, best, gap in zip(B.T, tried, codes, gaps, strict=True):
-            report["counts"]["gaps of problems"] += 1
-            others = (best, 0 * best, 0.999 * best) if b.any() and np.isfinite(gap) else ()
-            if np.isnan(gap) or any(is_refuted(X, b, code, gap, other, l1, l2) for other in others):
-                report["counts"]["lies: gap of a problem"] += 1
-                report["lies"].append(("problem", problem, X, b, code, gap))
+        report["counts"]["gaps of problems"] += len(gaps)
+        checked = np.flatnonzero(B.any(axis=0) & np.isfinite(gaps))
+        others = np.concatenate([codes[checked], 0 * codes[checked], 0.999 * codes[checked]])
+        owners = np.tile(np.arange(len(checked)), 3)
+        better = refuted(X, B[:, checked], tried[checked], gaps[checked], owners, others, l1, l2)
+        for i in {*np.flatnonzero(np.isnan(gaps)).tolist(), *checked[sorted(better)].tolist()}:
+            report["counts"]["lies: gap of a problem"] += 1
+            report["lies"].append(("problem", problem, X, B[:, i], tried[i], gaps[i]))
 
 
 def search(n_problems, seed=0, seconds=None):

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
+from residuum import lasso, nnls
 from residuum.dictionary import Change, Dictionary
-from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set
 
@@ -469,7 +469,9 @@ def test_nnls_shapes_and_errors():
     ]:
         with pytest.raises(ValueError, match=words):
             bad()
-    with pytest.raises(TypeError, match="dense data is required"):
+    with pytest.raises(
+        TypeError, match=r"'A' parameter of nnls must be a dense array.*Pass A\.toarray\(\)\."
+    ):
         nnls(sp.csr_array(A), B)
 
 

@@ -10,6 +10,7 @@ from residuum import load_model, save_model
 from residuum.cli.main import main
 from residuum.estimators import METHODS
 from residuum.estimators.base import POSITIVE, RepresentationClassifier
+from residuum.experiments.baselines import BASELINES
 from residuum.experiments.comparison import choose_methods
 from residuum.problem import CodingProblem
 from residuum.solvers import ClosedForm
@@ -61,7 +62,7 @@ def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys
 
 
 def test_compare_offers_it_beside_the_others(added, wine, tmp_path, capsys):
-    assert choose_methods(None) == ("SVM", "softmax", *METHODS)
+    assert choose_methods(None) == (*BASELINES, *METHODS)
     assert "BlendedCRC" in choose_methods(None)
     options = ["--methods", "crc,blendedcrc", "--trials", "1", "--json", "--out", str(tmp_path / "run")]
     assert main(["compare", str(wine), *options]) == 0
@@ -80,5 +81,5 @@ def test_a_model_file_holds_it(added, tmp_path):
 
 def test_without_the_line_it_is_unknown(wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--method", "BlendedCRC", "--out", str(tmp_path / "m")]) == 2
-    assert "--method must be one of NSC, SRC" in capsys.readouterr().err
+    assert "--method must be auto or one of NSC, SRC" in capsys.readouterr().err
     assert "BlendedCRC" not in choose_methods(None)

@@ -16,9 +16,8 @@ from search_for_lies import exact_value, search
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from residuum import NRC, SRC
+from residuum import NRC, SRC, lasso, nnls
 from residuum.dictionary import Dictionary, inner_direction
-from residuum.least_squares import lasso, nnls
 from residuum.problem import CodingProblem
 from residuum.solvers.active_set import exact
 

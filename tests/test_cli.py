@@ -103,7 +103,7 @@ def test_no_argument_shows_help_and_version_is_the_packages(capsys):
         (["compare", "--n-jobs", "0"], "n_jobs must be -1"),
         (
             ["compare", "--methods", "NRC,magic"],
-            "SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
+            "SVM, softmax, kNN, boosting, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
         ),
         (["compare", "--methods", ""], "Got an empty list"),
         (["compare", "a.csv", "surplus"], "unexpected extra argument"),
@@ -319,6 +319,32 @@ def test_interrupted_run_keeps_finished_cells_and_continues(shell, number):
     after = {f"trial-{cell['trial']:03d}-{cell['method']}.json": cell for cell in results["cells"]}
     assert len(after) == 20
     assert {name: after[name] for name in before} == before  # times and all: not measured again
+
+
+DROPPED = """
+import os, signal, sys
+from residuum.cli import main as command
+
+class Deaf:
+    def __del__(self):  # Python drops what is raised here
+        os.kill(os.getpid(), signal.Signals[sys.argv.pop()])
+
+def prepare(before=command._prepare_streams):
+    before()
+    Deaf()
+
+command._prepare_streams = prepare
+sys.exit(command.main())
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("words", ["--version", "explain nothing.residuum nothing.csv --row 1"])
+def test_a_signal_that_was_dropped_on_the_way_still_gives_130(shell, name, words):
+    line = [sys.executable, "-c", DROPPED, *words.split(), name]
+    done = subprocess.run(line, cwd=shell.cwd, env=shell.env, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith("Interrupted.")
 
 
 def test_out_that_is_not_ours(inside, tmp_path):

@@ -12,8 +12,8 @@ import pytest
 from residuum import CRC
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.experiments import comparison
+from residuum.experiments.baselines import compared
 from residuum.experiments.compared_data import Data, bundled_digits, random_split, random_splits
-from residuum.experiments.linear import compared
 from residuum.experiments.report import comparison_table, report_page
 from residuum.experiments.runner import CELLS, SETTINGS, open_folder
 from residuum.reports.table import Table, markdown, print_table
@@ -121,23 +121,27 @@ def test_table_rounds_and_marks_the_best(results):
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
 
 
-def test_table_says_which_methods_were_tuned(results):
+def test_table_says_which_methods_were_tuned(results, data):
     (note,) = [note for note in comparison_table(results).notes if "tuned" in note]
     assert "SVM (C=10)" in note
     assert "NSC" not in note  # not in this run
     for method, values in comparison.TUNED.items():
-        used = comparison.parameters(comparison.Settings((method,), 1, 5, 0))[method]
+        used = comparison.parameters(comparison.Settings((method,), 1, 5, 0), data)[method]
         assert {**used, **values} == used
 
 
-def test_report_asks_nothing_of_the_network_and_has_both_figures(results):
-    page = report_page(results, comparison_table(results))
+def test_report_asks_nothing_of_the_network_and_has_all_figures(results, data):
+    page = report_page(results, comparison_table(results), data)
     page, n_images = re.subn(r'src="data:image/png;base64,[^"]+"', "", page)
-    assert n_images == 1
+    errors = results["worst_errors"]["errors"]
+    assert errors
+    assert n_images == 1 + sum(1 + len(error["atoms"]) for error in errors)
+    assert page.count('<section class="case">') == len(errors)
     assert not re.search(r"https?:|//\w|<script|@import|url\((?!#)|src=", page)
     assert set(re.findall(r'href="([^"#][^"]*)"', page)) == {"data:,"}
     labels = re.findall(r'<svg[^>]*aria-label="([^"]+)"', page)
-    assert len(labels) == page.count("<svg") == 2
+    assert len(labels) == page.count("<svg") == 3
+    assert any(f"Confusion matrix of {results['lead']['best']}" in label for label in labels)
     assert re.search(r'<img [^>]*alt="The query, an image of class \d"', page)
     assert any("Coefficients of one query" in label for label in labels)
     assert any("iterates of ADMM over 100 steps" in label for label in labels)
@@ -203,7 +207,7 @@ def test_methods_in_any_case_and_in_the_order_of_the_list():
     assert comparison.choose_methods("softnrc, nsc,SVM,nsc") == ("SVM", "NSC", "SoftNRC")
     assert comparison.choose_methods(None) == tuple(compared())
     for wrong in ("NRC,magic", "", " , "):
-        with pytest.raises(UsageError, match="SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC"):
+        with pytest.raises(UsageError, match="SVM, softmax, kNN, boosting, NSC, SRC, CRC"):
             comparison.choose_methods(wrong)
 
 

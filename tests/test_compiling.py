@@ -1,4 +1,4 @@
-"""Compiled kernels: kept where a folder can be written, announced exactly when they are compiled."""
+"""Compiled kernels: kept where a folder can be written, announced when compiled, and no signal is lost."""
 
 import os
 import subprocess
@@ -45,3 +45,39 @@ def test_functions_of_others_are_not_announced():
     code = "import residuum.system.compiling, numba; print(numba.njit(lambda x: x + 1)(2.0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("3.0", "")
+
+
+INTERRUPTED = """
+import os, signal, sys
+import numpy as np
+from residuum.solvers.active_set.kernels import dot
+number = signal.Signals[sys.argv[1]]
+signal.signal(number, signal.default_int_handler)
+before = signal.getsignal(number), sys.unraisablehook
+sent = []
+
+def send(frame, event, arg):  # LLVM asks Python for machine code, and drops what Python raises there
+    if event == "call" and frame.f_code.co_name == "_raw_object_cache_getbuffer" and not sent:
+        sent.append(number)
+        os.kill(os.getpid(), number)
+
+sys.setprofile(send)
+try:
+    dot(np.ones(3), np.ones(3))
+except KeyboardInterrupt:
+    print("interrupted")
+sys.setprofile(None)
+assert sent, "the moment never came"
+assert before == (signal.getsignal(number), sys.unraisablehook)
+print(dot(np.ones(3), np.ones(3)))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_arrives_while_code_is_loaded_is_not_lost(name):
+    call()  # compiles, if that was never done
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, name], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["interrupted", "3.0"]
+    assert done.stderr == ""

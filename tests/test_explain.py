@@ -33,11 +33,13 @@ from residuum import (
     save_model,
 )
 from residuum.cli.main import main
-from residuum.explain.page import SHOWN, explanation_page
+from residuum.explain.compared import FEATURES, SAMPLES, compare_features
+from residuum.explain.page import SHOWN, _shortened, explanation_page
 from residuum.explain.rows import ExplainedRow, explain_row, find_row
 from residuum.explain.text import atom_table
+from residuum.features import KernelMap
 from residuum.inputs import OwnData
-from residuum.reports.thumbnails import to_pixels
+from residuum.reports.thumbnails import stretched, to_pixels
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), SoftNRC()]
 HOSTILE = (
@@ -226,10 +228,13 @@ def test_class_parts_in_the_space_of_pixels(tmp_path, digits, steps):
     model = open_model(save_model(fitted, tmp_path / "m.residuum"))
     found = explain_row(model, model.estimator, as_data(X, y, (8, 8)), 7, max_atoms=5)
     assert found.explanation.label == y[7]
-    np.testing.assert_array_equal(found.query_image, to_pixels(X[7], (8, 8), low=0, high=16))
+    np.testing.assert_array_equal(found.query_image, stretched(X[7], (8, 8)))
     difference = found.class_images[y[7]].astype(int) - found.query_image
     assert np.abs(difference).max() <= 2
-    assert len(found.class_images) == 10
+    drawn = {part.label for part in found.explanation.classes if part.norm > 1e-3}
+    assert set(found.class_images) == drawn
+    for image in found.class_images.values():  # however small a part, it can be seen
+        assert (image.min(), image.max()) == (0, 255)
 
 
 def test_a_step_without_inverse_is_said(tmp_path, digits):
@@ -242,6 +247,102 @@ def test_a_step_without_inverse_is_said(tmp_path, digits):
     found = explain_row(model, model.estimator, as_data(X, y[:40], (16, 16)), 0, max_atoms=5)
     assert found.class_images is None
     assert "Scattering2D cannot be turned back into pixels" in " ".join(found.notes)
+
+
+def test_class_parts_of_samples_with_weights(tmp_path, digits):
+    X, y, _, _ = digits
+    model = SoftNRC(l2=1e-6, neg_weight=np.inf).fit(X, y, np.arange(1.0, 301))
+    opened = open_model(save_model(model, tmp_path / "m.residuum"))
+    found = explain_row(opened, opened.estimator, as_data(X, y, (8, 8)), 7, max_atoms=5)
+    assert np.abs(found.class_images[y[7]].astype(int) - found.query_image).max() <= 2
+
+
+def test_parts_in_the_space_of_a_kernel_are_not_drawn(tmp_path, digits):
+    X, y, _, _ = digits
+    fitted = make_pipeline(KernelMap(), NRC()).fit(X, y)
+    model = open_model(save_model(fitted, tmp_path / "m.residuum"))
+    found = explain_row(model, model.estimator, as_data(X, y, (8, 8)), 0, max_atoms=5)
+    assert found.class_images is None
+    assert "KernelMap cannot be turned back into pixels" in " ".join(found.notes)
+
+
+# Features of a table
+
+
+@pytest.mark.parametrize("max_landmarks", [None, 60], ids=["exact", "landmarks"])
+@pytest.mark.parametrize("model", [SoftNRC(), SoftNRC(class_weight="balanced"), CRC()], ids=str)
+def test_the_values_of_training_rows_are_those_of_the_table(tmp_path, model, max_landmarks):
+    wine = load_wine()
+    X, y, names = wine.data, wine.target_names[wine.target], np.arange(1000, 1178).astype(str)
+    steps = [StandardScaler(), KernelMap(max_landmarks=max_landmarks)]
+    fitted = make_pipeline(*steps, model).fit(X[::2], y[::2])
+    about = {"samples": names[::2].tolist()}
+    opened = open_model(save_model(fitted, tmp_path / "m.residuum", about=about))
+    data = OwnData("wine.csv", "table", X, y, names, columns=tuple(wine.feature_names))
+    found = explain_row(opened, opened.estimator, data, 71, max_atoms=9)
+    compared, atoms = found.comparison, found.explanation.atoms
+    assert compared.exact
+    assert not found.notes
+    assert compared.samples == [atom.sample for atom in atoms[:SAMPLES]]
+    assert (compared.n_features, len(compared.features)) == (13, FEATURES)
+    rows = {name: f for f, name in enumerate(wine.feature_names)}
+    for feature in compared.features:
+        f = rows[feature.name]
+        assert feature.query == X[71, f]
+        shown = [value.value for value in feature.samples]
+        np.testing.assert_allclose(shown, [X[::2][s, f] for s in compared.samples], rtol=1e-6)
+        # The names of the rows are those of the file, whatever part of it was trained on.
+        np.testing.assert_allclose(shown, [X[int(a.name) - 1000, f] for a in atoms[:SAMPLES]], rtol=1e-6)
+        nearer = abs(feature.rival.away) - abs(feature.winner.away)
+        assert feature.telling == pytest.approx(nearer)
+    telling = [feature.telling for feature in compared.features]
+    assert telling == sorted(telling, reverse=True)
+    text = explanation_page(found)
+    assert f"row <bdi>{atoms[0].name}</bdi>" in text
+    assert f'<th scope="row"><bdi>{compared.features[0].name}</bdi></th>' in text
+
+
+def test_the_most_telling_feature_comes_first():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = np.repeat(["a", "b"], 30)
+    X[:, 2] += np.where(y == "a", -4, 4)
+    steps = [StandardScaler().fit(X)]
+    steps.append(KernelMap().fit(steps[0].transform(X)))
+    model = SoftNRC(neg_weight=0.0).fit(steps[1].fit_transform(steps[0].transform(X)), y)
+    inputs = [X[:1]]
+    for step in steps:
+        inputs.append(step.transform(inputs[-1]))
+    compared = compare_features(model.explain(inputs[-1]), model.dictionary_, steps, inputs, None)
+    assert compared.features[0].name == "feature 2"
+    assert compared.rival == "b"
+    assert compared.features[0].telling > 1
+    mean = compared.features[0].rival
+    assert mean.value > 1
+    assert mean.away == pytest.approx((mean.value - X[0, 2]) / X[:, 2].std(), rel=0.01)
+
+
+def test_without_a_kernel_values_are_at_the_length_of_the_query(tmp_path):
+    X, y = load_wine(return_X_y=True)
+    fitted = make_pipeline(MinMaxScaler(), NRC(solver="exact")).fit(X, y)
+    model = open_model(save_model(fitted, tmp_path / "m.residuum"))
+    data = OwnData("wine.csv", "table", X, y, np.arange(len(X)).astype(str))
+    found = explain_row(model, model.estimator, data, 3, max_atoms=5)
+    assert not found.comparison.exact
+    assert "not its length" in " ".join(found.notes)
+    # The query is a training row itself, so its own length is right.
+    assert found.explanation.atoms[0].sample == 3
+    for feature in found.comparison.features:
+        assert feature.samples[0].value == pytest.approx(feature.query)
+
+
+def test_features_that_cannot_be_taken_back_are_not_compared(tmp_path, digits):
+    X, y, _, _ = digits
+    steps = make_pipeline(StandardScaler(), KernelMap("cosine", max_landmarks=50), NRC()).fit(X, y)
+    model = open_model(save_model(steps, tmp_path / "m.residuum"))
+    found = explain_row(model, model.estimator, as_data(X, y, None), 0, max_atoms=5)
+    assert found.comparison is None
+    assert "Features that tell most" not in explanation_page(found)
 
 
 def test_find_row():
@@ -312,7 +413,7 @@ def test_page_reads_aloud(digit_page):
     assert page.all("html") == [{"lang": "en"}]
     assert len(page.all("main")) == len(page.all("h1")) == 1
     assert all(image.get("alt") for image in page.all("img"))
-    assert len(page.all("img")) == 3 + 10 + 12
+    assert len(page.all("img")) == 1 + 4 + 10 + 12  # query, nearest parts, all parts, training samples
     for svg in page.all("svg"):
         assert svg["role"] == "img"
         identifiers = {a.get("id") for _, a in page.tags}
@@ -341,8 +442,22 @@ def test_hostile_texts_stay_texts():
     page = Page(text)
     assert {tag for tag, _ in page.tags} <= {
         *("html", "head", "meta", "title", "link", "style", "body", "main", "h1", "h2", "p", "strong", "bdi"),
-        *("section", "dl", "dt", "dd", "data", "figure", "div", "svg", "desc", "line", "rect", "text"),
-        *("table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "script"),
+        *(
+            "section",
+            "dl",
+            "dt",
+            "dd",
+            "data",
+            "figure",
+            "div",
+            "svg",
+            "desc",
+            "line",
+            "rect",
+            "text",
+            "span",
+        ),
+        *("table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "script", "span"),
     }
     assert len(page.all("script")) == 1
     assert json.loads(page.embedded)["atoms"][0]["name"] == HOSTILE
@@ -350,6 +465,30 @@ def test_hostile_texts_stay_texts():
     assert "\u202e" not in text
     surrogate = NRC().fit(np.eye(2), ["a", "b"]).explain([1, 0]).named(["\udcff.png", "b.png"])
     assert "\\udcff.png" in explanation_page(ExplainedRow(surrogate)).encode("utf-8").decode()
+
+
+def test_the_colour_of_a_class_is_the_same_everywhere(digit_page):
+    why, text = digit_page
+    colours = {part.label: f"k{k}" if k < 5 else "kx" for k, part in enumerate(why.classes)}
+    rects = [tag["class"].split()[-1] for tag in Page(text).all("rect")]
+    expected = [colours[part.label] for part in why.classes] + [colours[atom.label] for atom in why.atoms]
+    assert rects == expected
+    cards = [tag["class"] for tag in Page(text).all("li") if tag.get("class")]
+    assert cards == [colours[part.label] for part in why.classes[:4]] + expected[10:]
+    assert text.count('<span class="role k0">answer') == text.count('<span class="role k1">runner-up') == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ([f"a long prefix of {k} and a long suffix" for k in "xy"], ["…x…", "…y…"]),
+        (["z" * 40], ["z" * 14 + "…" + "z" * 10]),
+        (["same name of more than 26 letters"] * 2, ["…", "…"]),
+    ],
+)
+def test_shortened_names(names, expected):
+    assert _shortened(names) == expected
 
 
 def test_page_of_many_classes_folds_them_away():
@@ -383,7 +522,7 @@ def test_contrast_of_texts_and_bars(scheme):
 
     for ground in ("ground", "band"):
         assert min(contrast(name, ground) for name in ("ink", "soft", "accent")) >= 4.5
-        assert min(contrast(name, ground) for name in ("bar", "minus", "accent")) >= 3
+        assert min(contrast(name, ground) for name in ("k0", "k1", "k2", "k3", "k4", "kx")) >= 3
 
 
 # A real browser
@@ -478,7 +617,7 @@ def test_command_prints_what_explain_says(files, digits, capsys):
     assert (told["row"], told["true_label"]) == (3, int(truth[3]))
     page = Page((folder / "why.html").read_text(encoding="utf-8"))
     assert json.loads(page.embedded) == expected
-    assert len(page.all("img")) == 3 + 10 + 4
+    assert len(page.all("img")) == 1 + 4 + 10 + 4
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert f"Why row 3 of q.npz: {why.label}" in shown

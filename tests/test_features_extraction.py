@@ -141,10 +141,10 @@ def test_ugly_files_are_named_and_skipped(photos: Path, tmp_path: Path) -> None:
 
 def test_an_extractor_learns_from_the_images_it_may_see(photos: Path, tmp_path: Path) -> None:
     paths = sorted((photos / "cat").rglob("*.png"))[:6]
-    extractor = BowSift(n_words=6)
+    extractor = BowSift(n_words=6, patch=16)
     fit_extractor(extractor, paths[:3], cache_dir=tmp_path / "cache")
     found = extract_images(paths, extractor, cache_dir=tmp_path / "cache")
-    np.testing.assert_array_equal(found.X, BowSift(n_words=6).fit(paths[:3]).transform(paths))
+    np.testing.assert_array_equal(found.X, BowSift(n_words=6, patch=16).fit(paths[:3]).transform(paths))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -192,15 +192,15 @@ def test_memory_does_not_grow_with_the_folder(photos: Path, tmp_path: Path) -> N
 def test_bow_sift_is_fitted_on_the_folder_and_its_codebook_kept(photos: Path, tmp_path: Path) -> None:
     (photos / "dog" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
     cache = tmp_path / "cache"
-    first = BowSift(n_words=6)
+    first = BowSift(n_words=6, patch=16)
     extract_folder(photos, first, out=tmp_path / "a.npz", cache_dir=cache)
-    second = BowSift(n_words=6)
+    second = BowSift(n_words=6, patch=16)
     report = extract_folder(photos, second, out=tmp_path / "b.npz", cache_dir=cache)
     assert report["computed"] == 0
     np.testing.assert_array_equal(first.codebook_, second.codebook_)
     loaded = np.load(tmp_path / "b.npz")
     np.testing.assert_array_equal(loaded["codebook"], first.codebook_)
-    more = BowSift(n_words=6)
+    more = BowSift(n_words=6, patch=16)
     more.codebook_ = loaded["codebook"]
     np.testing.assert_array_equal(more.transform([photos / loaded["paths"][7]])[0], loaded["X"][7])
 
@@ -250,7 +250,7 @@ def test_command(photos: Path, tmp_path: Path) -> None:
     for i in range(3):  # enough patches for 1,024 words
         Image.fromarray(scene(256, 256, seed=i)).save(photos / "cat" / f"big{i}.png")
     out = tmp_path / "f.npz"
-    common = (photos, "--out", out, "--cache", tmp_path / "cache", "--n-jobs", 1)
+    common = (photos, "--with", "bow_sift_paper", "--out", out, "--cache", tmp_path / "cache", "--n-jobs", 1)
     first = run(*common, "--json")
     assert first.exit_code == 0, first.output
     summary = json.loads(first.stdout)
@@ -282,7 +282,19 @@ def test_ctrl_c_leaves_nothing_half_written_and_the_next_run_goes_on(photos: Pat
         "sys.exit(main(sys.argv[1:]))\n"
     )
     out, cache = tmp_path / "f.npz", tmp_path / "cache"
-    command_line = ["features", photos, "--out", out, "--cache", cache, "--n-jobs", "2", "--json"]
+    command_line = [
+        "features",
+        photos,
+        "--with",
+        "bow_sift_paper",
+        "--out",
+        out,
+        "--cache",
+        cache,
+        "--n-jobs",
+        "2",
+        "--json",
+    ]
 
     def start(mode: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -43,6 +43,25 @@ def test_products_of_coordinates_are_the_kernel(kernel):
     assert (coordinates[:, -1] == 0).all()
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine"])
+def test_training_samples_come_back_from_the_direction_of_their_coordinates(kernel):
+    X = samples()
+    step = made(kernel).fit(X)
+    lengths = np.random.default_rng(0).uniform(0.1, 10, (40, 1))
+    np.testing.assert_array_equal(step.inverse_transform(lengths * step.transform(X)), X)
+
+
+def test_any_sample_comes_back_from_rbf_coordinates_over_landmarks():
+    X, new = samples(200), samples(30, seed=1)
+    step = KernelMap(gamma=0.1, max_landmarks=50).fit(X)
+    assert not step.exact_
+    lengths = np.random.default_rng(0).uniform(0.1, 10, (30, 1))
+    np.testing.assert_allclose(step.inverse_transform(lengths * step.transform(new)), new, atol=1e-6)
+    for other in (KernelMap("poly", max_landmarks=50).fit(X), KernelMap("precomputed").fit(np.eye(3))):
+        with pytest.raises(ValueError, match="cannot turn coordinates back into samples"):
+            other.inverse_transform(np.ones((1, 3)))
+
+
 def test_a_precomputed_kernel_gives_the_same_coordinates():
     X, new = samples(), samples(15, seed=1)
     plain = made("rbf").fit(X)

@@ -19,8 +19,8 @@ DOORS = {
     "problem": {"dictionary"},
     "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
-    "least_squares": {"plain_numbers", "solvers"},
-    "estimators": IDEA | {"solvers", "system"},
+    "lstsq": {"plain_numbers", "problem", "solvers"},
+    "estimators": IDEA | {"solvers", "system", "reports"},
     "selection": IDEA | {"solvers", "system", "estimators"},
     "features": {"errors", "plain_numbers", "dictionary", "system"},
     "inputs": {"errors", "system", "features"},
@@ -28,12 +28,12 @@ DOORS = {
     "reports": {"errors", "system"},
     "explain": {"errors", "dictionary", "system", "estimators", "features", "inputs", "models", "reports"},
     "experiments": IDEA
-    | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"},
+    | {"system", "solvers", "lstsq", "estimators", "selection", "features", "inputs", "models", "reports"},
     "paper": IDEA
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
     "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
-    "__init__": {"estimators", "selection", "features", "least_squares", "models"},
+    "__init__": {"estimators", "selection", "features", "lstsq", "models"},
     "__main__": {"cli"},
 }
 # Only these commands may import `paper`, and only the main module of the command imports other commands.

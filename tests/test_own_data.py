@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
-from residuum.inputs import ExpectedColumns, TextFormat, read_data
+from residuum.inputs import ExpectedColumns, TableFormat, read_data
 from residuum.inputs.splitting import train_test
 
 PLAIN = [[1.0, 2.0], [3.0, 4.0]]
@@ -122,7 +122,7 @@ def test_wavelengths_are_a_header(tmp_path):
     data = read_data(path)
     assert data.columns == tuple(waves[:-1])
     assert data.labels.tolist() == [0, 1]
-    assert read_data(path, text=TextFormat(header=False)).features.shape == (3, 8)
+    assert read_data(path, text=TableFormat(header=False)).features.shape == (3, 8)
     # A number that is the name of a column is that name; an int is always a position.
     assert read_data(path, label="916").label == "916"
     assert read_data(path, label=-1).label == "916"
@@ -150,14 +150,14 @@ def test_a_column_that_is_not_there_is_named(tmp_path):
 def test_options_of_text(tmp_path):
     path = tmp_path / "data.csv"
     path.write_bytes(b"a,b,label\n1,2,x\n3,,y\n5,6,caf\xe9\n")
-    data = read_data(path, text=TextFormat(encoding="latin-1", missing="drop"))
+    data = read_data(path, text=TableFormat(encoding="latin-1", missing="drop"))
     assert data.features.tolist() == [[1, 2], [5, 6]]
     assert data.labels.tolist() == ["x", "café"]
     assert data.names.tolist() == ["0", "2"]
     assert "1 of 3 rows" in " ".join(data.notes)
     path.write_bytes(b"a;b;l\n1,500;2,250;x\n3;4;y\n")
-    assert read_data(path, text=TextFormat(decimal=",")).features.tolist() == [[1.5, 2.25], [3, 4]]
-    assert read_data(path, drop=["a"], text=TextFormat(decimal=",")).features.tolist() == [[2.25], [4]]
+    assert read_data(path, text=TableFormat(decimal=",")).features.tolist() == [[1.5, 2.25], [3, 4]]
+    assert read_data(path, drop=["a"], text=TableFormat(decimal=",")).features.tolist() == [[2.25], [4]]
 
 
 def test_split_and_groups_by_column(tmp_path):
@@ -369,10 +369,10 @@ def test_parquet(tmp_path):
         pq.write_table(pa.table({**columns, "b": missing}), path)
         with pytest.raises(DataFormatError, match=r"row 1, column 2 \('b'\): the value is missing"):
             read_data(path, split="part")
-        assert read_data(path, split="part", text=TextFormat(missing="drop")).names.tolist() == ["0"]
+        assert read_data(path, split="part", text=TableFormat(missing="drop")).names.tolist() == ["0"]
     pq.write_table(pa.table({**columns, "b": [2.0, np.inf]}), path)
     with pytest.raises(DataFormatError, match=r"row 1, column 2 \('b'\): inf is not a finite number"):
-        read_data(path, split="part", text=TextFormat(missing="drop"))
+        read_data(path, split="part", text=TableFormat(missing="drop"))
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
@@ -468,7 +468,7 @@ def test_missing_numbers_of_arrays_are_named_or_left_out(ending, tmp_path):
         keywords = {"labels": tmp_path / "y.npy"}
     with pytest.raises(DataFormatError, match=r"row 3, column 1: the value is missing.*--missing drop"):
         read_data(path, **keywords)
-    data = read_data(path, text=TextFormat(missing="drop"), **keywords)
+    data = read_data(path, text=TableFormat(missing="drop"), **keywords)
     kept = [0, 1, 2, 4, 5]
     assert data.features.tolist() == X[kept].tolist()
     assert data.labels.tolist() == y[kept].tolist()
@@ -480,10 +480,10 @@ def test_missing_numbers_of_arrays_are_named_or_left_out(ending, tmp_path):
 def test_infinite_numbers_of_arrays_are_never_left_out(tmp_path):
     np.savez(tmp_path / "data.npz", X=[[1.0, 2.0], [np.inf, 1.0]], y=[0, 1])
     with pytest.raises(DataFormatError, match="row 1, column 0: inf is not a finite number"):
-        read_data(tmp_path / "data.npz", text=TextFormat(missing="drop"))
+        read_data(tmp_path / "data.npz", text=TableFormat(missing="drop"))
     np.savez(tmp_path / "data.npz", X=[[np.nan, 2.0], [np.nan, 1.0]], y=[0, 1])
     with pytest.raises(DataFormatError, match="every row has a missing value"):
-        read_data(tmp_path / "data.npz", text=TextFormat(missing="drop"))
+        read_data(tmp_path / "data.npz", text=TableFormat(missing="drop"))
 
 
 def test_damaged_arrays_get_no_misleading_advice(tmp_path):

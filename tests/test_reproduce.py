@@ -437,6 +437,20 @@ def test_an_error_of_the_work_keeps_its_type(piece, error):
         run_in_processes(_fall, [piece], workers=1, threads=1)
 
 
+class _Interrupted(list):
+    """Pieces in whose midst Ctrl-C arrives, when processes have been started."""
+
+    def __iter__(self):
+        yield from super().__iter__()
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_while_processes_start_is_obeyed_by_this_one_alone():
+    with pytest.raises(KeyboardInterrupt):
+        run_in_processes(_fall, _Interrupted(["wait"]), workers=1, threads=1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def _fall(piece):
     if piece == "fall":
         os._exit(7)
@@ -538,6 +552,13 @@ def test_the_answer_in_short_counts_rows_of_the_honest_protocol(finished):
     (short,) = (line for line in verdict([honest]) if line.startswith("In short"))
     assert "of the 1 rows of table1, collaborative in 1, non-negative in 1" in short
     assert "at most 20.0 points apart" in short
+    assert "In 1 of the 1 rows the lead over the next family is within chance (p >= 0.05" in short
+    # A linear classifier that is best of all is said to be, and with ten samples more it is no chance.
+    hits |= {(54, m): {0: np.arange(40) < count} for m, count in {**right, "SVM": 30, "NSC": 8}.items()}
+    linear = replace(honest, methods=(*right, "SVM", "NSC"), hits=hits)
+    (short,) = (line for line in verdict([linear]) if line.startswith("In short"))
+    assert "of the 1 rows of table1, linear in 1 (" in short
+    assert "In 0 of the 1 rows the lead" in short
     assert not any(line.startswith("In short") for line in verdict([outcome]))
 
 

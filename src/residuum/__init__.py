@@ -6,69 +6,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residuum.estimators import (
-        CRC,
-        CROC,
-        NRC,
-        NSC,
-        SRC,
-        ConfidentClassifier,
-        ProCRC,
-        SoftNRC,
-        explain_by_examples,
-    )
+    from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
+    from residuum.estimators.displays import CodeDisplay, ResidualDisplay
+    from residuum.estimators.examples import explain_by_examples
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
-    from residuum.least_squares import lasso, nnls
+    from residuum.lstsq import lasso, least_squares, nnls
     from residuum.models.file import load_model, open_model, save_model
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
 
-# Public name -> module, imported on first use: the command answers --help without loading scikit-learn.
-_HOMES = {
-    name: home
-    for home, names in {
-        "residuum.estimators": (
-            "CRC",
-            "CROC",
-            "NRC",
-            "NSC",
-            "SRC",
-            "ConfidentClassifier",
-            "ProCRC",
-            "SoftNRC",
-            "explain_by_examples",
-        ),
-        "residuum.selection": (
-            "CRCCV",
-            "CROCCV",
-            "NRCCV",
-            "NSCCV",
-            "SRCCV",
-            "PipelineCV",
-            "ProCRCCV",
-            "SoftNRCCV",
-        ),
-        "residuum.least_squares": ("lasso", "nnls"),
-        "residuum.features": ("EigenfacePCA", "KernelMap", "Scattering2D"),
-        "residuum.models.file": ("load_model", "open_model", "save_model"),
-    }.items()
-    for name in names
-}
-
 __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
-__all__ += [
-    "EigenfacePCA",
-    "KernelMap",
-    "Scattering2D",
-    "explain_by_examples",
-    "lasso",
-    "load_model",
-    "nnls",
-    "open_model",
-    "save_model",
-]
+__all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
+__all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
+__all__ += ["lasso", "least_squares", "nnls"]
+__all__ += ["load_model", "open_model", "save_model"]
+
+# Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
+_MODULES = {
+    "residuum.estimators": "CRC CROC NRC NSC SRC ConfidentClassifier ProCRC SoftNRC",
+    "residuum.estimators.displays": "CodeDisplay ResidualDisplay",
+    "residuum.estimators.examples": "explain_by_examples",
+    "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SoftNRCCV",
+    "residuum.lstsq": "lasso least_squares nnls",
+    "residuum.features": "EigenfacePCA KernelMap Scattering2D",
+    "residuum.models.file": "load_model open_model save_model",
+}
+_HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

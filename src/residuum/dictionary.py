@@ -1,4 +1,9 @@
-"""The dictionary X: unit-norm training samples sorted by class, and its change when samples come or go."""
+"""The dictionary X: unit-norm training samples sorted by class, and its change when samples come or go.
+
+A sample of weight w stands for w equal samples. They share one coefficient c, so the ridge takes
+``l2 c^2 / w`` of them instead of ``l2 c^2``. With the atom ``sqrt(w) x`` in the place of the unit sample x
+and ``d = c / sqrt(w)`` that is ``l2 d^2`` again: weights are in the atoms, and solvers need not know of them.
+"""
 
 from __future__ import annotations
 
@@ -68,36 +73,52 @@ def inner_direction(rows: FloatArray, scale: FloatArray, start: FloatArray | Non
 class Dictionary:
     """Unit-norm atoms, one row per training sample, the rows of a class side by side.
 
+    Samples with weights have atoms of the norms ``sqrt(weights)``.
+
     Attributes
     ----------
     atoms : ndarray of shape (n_atoms, n_features)
-        Training samples divided by their norms, float32 or float64.
+        Training samples divided by their norms, times the roots of their weights, float32 or float64.
     starts : ndarray of shape (n_classes + 1,)
         The atoms of class ``k`` are ``atoms[starts[k]:starts[k + 1]]``.
     samples : ndarray of shape (n_atoms,)
         Index of the training sample behind each atom, in the order given to `from_samples`.
     spectrum : ndarray of shape (n_features,) or None
         Diagonal of ``XX'`` when the features have been rotated so that it is diagonal.
+    weights : ndarray of float64, shape (n_atoms,), or None
+        Weights of the samples; None where all are 1.
     """
 
     atoms: FloatArray
     starts: Integers
     samples: Integers
     spectrum: FloatArray | None = None
+    weights: FloatArray | None = None
 
     @classmethod
-    def from_samples(cls, samples: FloatArray, class_index: npt.NDArray[Any], n_classes: int) -> Dictionary:
-        """Normalise and sort; an all-zero sample has no direction, so it is dropped with a warning."""
+    def from_samples(
+        cls,
+        samples: FloatArray,
+        class_index: npt.NDArray[Any],
+        n_classes: int,
+        weights: FloatArray | None = None,
+    ) -> Dictionary:
+        """Normalise and sort; an all-zero sample has no direction, so it is dropped with a warning.
+
+        A sample of weight zero is dropped without one; its class index does not matter.
+        """
         order = np.argsort(class_index, kind="stable")
+        if weights is not None:
+            order = order[weights[order] > 0]
         nonzero = np.asarray(samples.any(axis=1))[order]
         if not nonzero.all():
             if not nonzero.any():
                 raise ValueError(
-                    f"All {len(samples)} training samples are zero vectors, so no class has a direction to "
+                    f"All {len(nonzero)} training samples are zero vectors, so no class has a direction to "
                     "compare with. Pass samples with at least one non-zero feature."
                 )
             warnings.warn(
-                f"{int((~nonzero).sum())} of {len(samples)} training samples are zero vectors and were "
+                f"{int((~nonzero).sum())} of {len(nonzero)} training samples are zero vectors and were "
                 "dropped as atoms. Remove them from the training data to silence this warning.",
                 UserWarning,
                 stacklevel=2,
@@ -107,7 +128,10 @@ class Dictionary:
         for rows in _row_blocks(*atoms.shape):
             atoms[rows] = unit_rows(samples[order[rows]])[0]
         starts = np.searchsorted(class_index[order], np.arange(n_classes + 1))
-        return cls(atoms, starts.astype(np.int64), order.astype(np.int64))
+        kept = None if weights is None else weights[order].astype(np.float64)
+        if kept is not None:
+            atoms *= _column_of_roots(kept, atoms.dtype)
+        return cls(atoms, starts.astype(np.int64), order.astype(np.int64), weights=kept)
 
     def rotated(self, queries: FloatArray) -> tuple[Dictionary, FloatArray]:
         """The same geometry with the eigenvectors of ``XX'`` as features, for the dictionary and queries.
@@ -121,10 +145,10 @@ class Dictionary:
             products = atoms.T @ atoms
             spectrum = np.diagonal(products).copy()
             if np.abs(products - np.diag(spectrum)).max() <= 4 * self.n_atoms * _EPS * spectrum.max():
-                return Dictionary(atoms, self.starts, self.samples, spectrum), queries
+                return replace(self, atoms=atoms, spectrum=spectrum), queries
             spectrum, basis = np.linalg.eigh(products)
             spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
-            return Dictionary(turned, self.starts, self.samples, spectrum), queries @ basis
+            return replace(self, atoms=turned, spectrum=spectrum), queries @ basis
         values, vectors = np.linalg.eigh(atoms @ atoms.T)
         kept = values > values[-1] * self.n_atoms * np.finfo(np.float64).eps
         spectrum, turned = values[kept], vectors[:, kept] * np.sqrt(values[kept])
@@ -132,7 +156,7 @@ class Dictionary:
         inside = queries @ basis
         outside = np.linalg.norm(queries - inside @ basis.T, axis=1)
         turned = np.column_stack([turned, np.zeros(self.n_atoms)])
-        rotated = Dictionary(turned, self.starts, self.samples, np.append(spectrum, 0.0))
+        rotated = replace(self, atoms=turned, spectrum=np.append(spectrum, 0.0))
         return rotated, np.column_stack([inside, outside])
 
     @property
@@ -154,6 +178,35 @@ class Dictionary:
     def sizes(self) -> Integers:
         """Number of atoms of each class, shape (n_classes,)."""
         return np.diff(self.starts)
+
+    @cached_property
+    def masses(self) -> FloatArray:
+        """Sum of the weights of each class, shape (n_classes,): the number of its atoms without weights.
+
+        ``sum_j |c_j| ||x_j|| <= sqrt(mass) ||c_k||`` over the atoms of a class.
+        """
+        if self.weights is None:
+            return self.sizes.astype(np.float64)
+        return np.bincount(self.atom_class, self.weights, minlength=self.n_classes).astype(np.float64)
+
+    @cached_property
+    def longest(self) -> float:
+        """Largest norm of an atom, which is 1 without weights."""
+        return 1.0 if self.weights is None else float(np.sqrt(self.weights.max()))
+
+    def unit(self, positions: Any) -> FloatArray:
+        """Some atoms as unit-norm samples, without the roots of their weights."""
+        atoms = self.atoms[positions]
+        if self.weights is None:
+            return atoms
+        return atoms / _column_of_roots(self.weights[positions], atoms.dtype)
+
+    def coefficients(self, codes: Any) -> Any:
+        """Codes over the unit-norm samples, ``sqrt(w_j) c_j``, from codes over the atoms, dense or sparse."""
+        if self.weights is None:
+            return codes
+        roots = np.sqrt(self.weights)
+        return sp.csr_array(codes.multiply(roots[None])) if sp.issparse(codes) else codes * roots
 
     @property
     def blocks(self) -> list[slice]:
@@ -226,7 +279,8 @@ class ClassMoments:
         One per class, in float64.
     terms : ndarray of shape (n_classes,)
         Number of atoms added to or subtracted from each since it was last summed from its atoms. Every term
-        has norm 1 and leaves a rounding error of at most eps, so the error is at most ``terms * eps``.
+        has norm 1 and leaves a rounding error of at most eps, so the error is at most ``terms * eps``. With
+        weights terms have other norms, and a class that changes is always summed anew.
     """
 
     matrices: list[FloatArray]
@@ -249,7 +303,7 @@ class ClassMoments:
             went = change.removed[before.atom_class[change.removed] == origin]
             size = block.stop - block.start
             terms[k] = (self.terms[origin] if origin >= 0 else 0) + len(came) + len(went)
-            if origin < 0 or terms[k] > 4 * size:
+            if origin < 0 or terms[k] > 4 * size or after.weights is not None:
                 matrices.append(_outer_products(after.atoms[block]))
                 terms[k] = size
             else:
@@ -286,12 +340,18 @@ class Change:
         starts: Integers,
         samples: Integers,
         class_origin: Integers,
+        new_weights: FloatArray | None = None,
     ) -> Change:
-        """Build the dictionary after the change: `new` are the atoms where `origin` is -1, in their order.
+        """Build the dictionary after the change: `new` are the unit samples where `origin` is -1, in order.
 
         What was summed over all atoms of `before` is corrected instead of being computed again.
         """
-        after = Dictionary(_carried(before.atoms, origin, new), starts, samples)
+        weights = None
+        if before.weights is not None or new_weights is not None:
+            old = np.ones(before.n_atoms) if before.weights is None else before.weights
+            some = np.ones(len(new)) if new_weights is None else new_weights
+            weights, new = _carried(old, origin, some), new * _column_of_roots(some, new.dtype)
+        after = Dictionary(_carried(before.atoms, origin, new), starts, samples, weights=weights)
         change = cls(before, after, origin, class_origin)
         if "moments" in vars(before):
             vars(after)["moments"] = before.moments.after(change)
@@ -331,6 +391,10 @@ class Change:
             carried[self.added] = new
             carried[:, self.added] = new.T
         return carried
+
+
+def _column_of_roots(weights: FloatArray, dtype: Any) -> FloatArray:
+    return np.sqrt(weights).astype(dtype)[:, None]
 
 
 def _carried(rows: FloatArray, origin: Integers, new: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
 # How the types of table columns that hold times are called by pandas, polars and pyarrow.
@@ -33,6 +34,12 @@ def check_numbers(value: Any, name: str, owner: str) -> Any:
             value = np.ma.asarray(value)
         else:
             value = np.asarray(value)
+    if sp.issparse(value):
+        fewer = ", or reduce its features first (sklearn.decomposition.TruncatedSVD)" if name == "X" else ""
+        raise TypeError(
+            f"The {name!r} parameter of {owner} must be a dense array. Got a sparse one: codes come from "
+            f"products with dense arrays, so it would save nothing. Pass {name}.toarray(){fewer}."
+        )
     told = f"The {name!r} parameter of {owner} must hold plain numbers."
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(

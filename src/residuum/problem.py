@@ -19,7 +19,7 @@ _U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
 CERTIFICATE_FIELDS = ("n_iter", "violation", "gap", "converged")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """Codes with a certificate per query.
 
@@ -45,6 +45,19 @@ class Solution:
     violation: Float64Array
     gap: Float64Array
     converged: npt.NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        n_queries, n_atoms = self.codes.shape if self.codes.ndim == 2 else (1, len(self.codes))
+        if not n_queries:
+            return f"Solution(no queries, {n_atoms} atoms)"
+        support = (self.codes.nnz if sp.issparse(self.codes) else np.count_nonzero(self.codes)) / n_queries
+        measured = not np.isnan(self.gap).any()
+        worst = f"worst violation {np.max(self.violation):.2g}, worst gap {np.max(self.gap):.2g}"
+        return (
+            f"Solution({n_queries} {'query' if n_queries == 1 else 'queries'}, {n_atoms} atoms, mean support "
+            f"{support:.4g}, {worst if measured else 'violation and gap not measured'}, "
+            f"{np.count_nonzero(self.converged)} of {n_queries} converged)"
+        )
 
 
 @dataclass(frozen=True)
@@ -136,9 +149,12 @@ class CodingProblem:
                 bound = self._duality_gap(dictionary, queries, codes, l1 / 2)
             elif self.is_linear and self.l2 > 0:
                 half = np.abs(self.gradient(dictionary, queries, codes)) / 2
-                reach = (abs(self.shared) + abs(self.classwise)) * np.abs(codes).sum(axis=1, keepdims=True)
+                longest = dictionary.longest
+                reach = longest * np.abs(codes).sum(axis=1, keepdims=True)
+                reach *= abs(self.shared) + abs(self.classwise)
                 depth = dictionary.n_features + dictionary.n_atoms + 8
-                half += _U * (depth * (reach + np.sqrt(energy)[:, None]) + 4 * self.l2 * np.abs(codes))
+                half += _U * depth * longest * (reach + np.sqrt(energy)[:, None])
+                half += _U * 4 * self.l2 * np.abs(codes)
                 bound = np.sum(half**2 / self.l2, axis=1)
             else:
                 raise ValueError(
@@ -152,7 +168,7 @@ class CodingProblem:
         self, dictionary: Dictionary, queries: FloatArray, codes: FloatArray, half_l1: FloatArray
     ) -> Float64Array:
         residual = queries - dictionary.combinations(codes)
-        norm, reach = np.sqrt(np.sum(residual**2, axis=1)), np.abs(codes).sum(axis=1)
+        norm, reach = np.sqrt(np.sum(residual**2, axis=1)), dictionary.longest * np.abs(codes).sum(axis=1)
         rho = _U * (dictionary.n_atoms + 16) * (np.sqrt(np.sum(queries**2, axis=1)) + reach)  # error of it
         zero = np.zeros((1, 1))
         primal = (norm + rho) ** 2 + self._dual_terms(codes, zero, zero, half_l1)
@@ -180,7 +196,7 @@ class CodingProblem:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The vector r', and intervals of its prices: the residual unless a conjugate is infinite there."""
         prices = dictionary.correlations(residual)  # (n_queries, n_atoms)
-        depth = _U * (dictionary.n_features + 8)
+        depth = _U * (dictionary.n_features + 8) * dictionary.longest
         tau = depth * np.sqrt(np.sum(residual**2, axis=1, keepdims=True))  # error of a price
         two_sided = self.neg_weight == 0
         inner = dictionary.interior if self.l2 == self.l1 == 0 else np.empty(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 @shared.preparing_options
 @shared.splitting_options
 @shared.reading_options
+@shared.encoding_options
 @click.option("--out", metavar="FOLDER", help="Run folder.  [default: residuum-runs/compare-DATE-TIME]")
 @click.option("--n-jobs", type=int, help="Threads; -1 is all cores.  [default: as the libraries choose]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of a table.")
@@ -50,16 +50,17 @@ def compare(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare SVM, softmax, NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC on DATA, or on the handwritten
-    digits that come with scikit-learn.
+    """Compare NSC, SRC, CRC, CROC, ProCRC, NRC and SoftNRC with SVM, softmax, k-nearest neighbours (kNN) and
+    gradient boosting on DATA, or on the handwritten digits that come with scikit-learn.
 
-    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
-    with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file), there
-    is one trial on them; --test-size and --groups say how random splits are made.
+    DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
+    images with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file),
+    there is one trial on them; --test-size and --groups say how random splits are made.
 
-    The table goes to standard output. A run folder gets results.json (every raw prediction, certificate,
-    version and seed), table.md and report.html. An interrupted run continues when the same command is given
-    again with --out and its folder.
+    The table goes to standard output; one sentence under it says who leads, and whether within chance. A run
+    folder gets results.json (every raw prediction, certificate, version and seed), table.md and report.html,
+    with the classes that are confused and the worst errors explained. An interrupted run continues when the
+    same command is given again with --out and its folder.
     """
     from residuum.experiments import comparison
     from residuum.experiments.compared_data import bundled_digits, random_splits
@@ -67,6 +68,7 @@ def compare(
     from residuum.experiments.runner import open_folder
     from residuum.reports.table import markdown, print_table
     from residuum.system.files import write_text
+    from residuum.system.json_text import to_json
     from residuum.system.machine import machine_facts
     from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
@@ -95,8 +97,8 @@ def compare(
             "command": "compare",
             "data": samples.name,
             **asdict(settings),
-            "parameters": comparison.parameters(settings),
-            "features": [asdict(some) for some in samples.features],
+            "parameters": comparison.parameters(settings, samples),
+            "features": comparison.features_of(settings, samples),
             "machine": machine,
             "content": samples.fingerprint(),
         }
@@ -108,11 +110,11 @@ def compare(
         results = comparison.run(settings, samples, folder, machine, on_step=on_step)
     table = comparison_table(results)
     write_text(folder / "table.md", markdown(table))
-    write_text(folder / "report.html", report_page(results, table))
+    write_text(folder / "report.html", report_page(results, table, samples))
     if as_json:
         raw = ("tuned", "trials", "cells", "illustration")  # they are in results.json
         brief = {name: value for name, value in results.items() if name not in raw}
-        click.echo(json.dumps({"folder": str(folder), **brief}, indent=2))
+        click.echo(to_json({"folder": str(folder), **brief}), nl=False)
     else:
         print_table(table, sys.stdout)
     click.echo(f"Wrote results.json, table.md and report.html to {folder}", err=True)
@@ -157,15 +159,24 @@ def _own_samples(
     options: dict[str, Any],
 ) -> tuple[Data, int | None]:
     """Samples of a file or folder with their trials, or else how many samples of each class are to train."""
-    from residuum.experiments.compared_data import Data, given_trials, half_of_smallest_class
+    from residuum.experiments.compared_data import (
+        Data,
+        baseline_features,
+        given_trials,
+        half_of_smallest_class,
+    )
+    from residuum.inputs.row_ids import without_row_ids
     from residuum.models.preparing import chosen_features
 
-    found = input_output.read_with_test(path, options)
+    found, numbers = input_output.read_with_test(path, options), "columns"
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
+    read, (found, _) = found, without_row_ids(found)
+    input_output.say_notes(found, before=read)
     if found.kind == "images":
         with input_output.report_warnings():
-            found, _ = input_output.features_of_images(found, options)
+            found, extractor = input_output.features_of_images(found, options)
+        numbers = "pixels" if extractor is None else f"features by {' '.join(repr(extractor).split())}"
     elif options["extractor"] is not None:
         raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     size, note = options["test_size"], ""
@@ -180,13 +191,20 @@ def _own_samples(
     assert found.features is not None
     assert found.labels is not None
     shape = found.image_shape
+    if found.kind == "array":
+        numbers = "numbers of an array" if shape is None else "pixels"
+    features = chosen_features(found, options, select=select)
     data = Data(
         name=path.name,
         samples=found.features,
         labels=found.labels,
         image_shape=shape if shape is not None and len(shape) == 2 else None,
         trials=given or (),
-        features=chosen_features(found, options, select=select),
+        numbers=numbers,
+        features=features,
+        baseline_features=replace(baseline_features(found, options), encode=features[0].encode),
         groups=found.groups,
+        names=found.names,
+        paths=found.paths,
     )
     return data, train_per_class if given is None else None

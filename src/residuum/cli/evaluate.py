@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from residuum.cli.input_output import read_queries, report_warnings, require_convergence, say_notes
+from residuum.cli.input_output import (
+    features_used,
+    read_queries,
+    report_warnings,
+    require_convergence,
+    say_notes,
+    with_model_features,
+)
 from residuum.cli.options import FILE, json_option, n_jobs_option, reading_options
 from residuum.errors import UsageError
 from residuum.reports.numbers import four_digits, percent
@@ -35,27 +42,36 @@ def evaluate(
     where the model has probabilities; false accepts and false rejects over the threshold where it rejects.
     Where DATA has training and test samples apart, the test samples are used.
     """
-    from residuum.models import answer
+    from residuum.models import answer, samples_in_model
     from residuum.models import evaluate as figures
+    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:
-        _, queries, estimator = read_queries(model, data, options, split=split)
+        saved, queries = read_queries(model, [data], options, split=split)
         if queries.labels is None:
             raise UsageError(f"{data} has no labels to compare with. Name them with --label, or use predict.")
         if queries.split is not None and (queries.split == "test").any():
             every, queries = queries, queries.rows(queries.split == "test")
             say_notes(queries.noted("only the test samples are used"), before=every)
-        found = figures(answer(estimator, queries.features), queries.labels)
+        queries, estimator = with_model_features(saved, queries)
+        with progress_bars():
+            held = samples_in_model(estimator, queries.features)
+            found = figures(answer(estimator, queries.features), queries.labels, held=held)
+    used = features_used(saved.estimator, saved.about.get("input", {}))
     if as_json:
-        click.echo(to_json({"model": str(model), "data": str(data), **found}), nl=False)
+        about = {"model": str(model), "data": str(data), "features_used": used}
+        click.echo(to_json({**about, **found}), nl=False)
     else:
+        click.echo(f"Features: {' -> '.join(used)}")
         _show(found)
     require_convergence(unconverged)
 
 
 def _show(found: dict[str, Any]) -> None:
     click.echo(f"Accuracy: {100 * found['accuracy']:.2f} % of {found['samples']} samples")
+    if found["in_model"]:
+        click.echo(_told_of_held(found))
     if found["unknown"]:
         listed = ", ".join(found["unknown_labels"][:_SHOWN])
         click.echo(f"{found['unknown']} samples are of classes that the model does not know: {listed}")
@@ -69,6 +85,20 @@ def _show(found: dict[str, Any]) -> None:
         right = percent(part["accuracy_of_given"])
         click.echo(f"Rejected: {part['rejected']} of {found['samples']}; right of those answered: {right} %")
         print_table(_curve_table(part), sys.stdout)
+
+
+def _told_of_held(found: dict[str, Any]) -> str:
+    """What it means that the model holds some of the samples."""
+    count, every, others = found["in_model"], found["samples"], found["accuracy_of_others"]
+    which = f"All {every} samples are" if count == every else f"{count} of these samples {_is(count)}"
+    told = f"{which} in the model itself, as training samples: this says nothing about new ones."
+    if others is None:
+        return f"{told} Evaluate on samples that it was not fitted to."
+    return f"{told} Accuracy on the other {every - count}: {100 * others:.2f} %"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _class_table(classes: list[dict[str, Any]]) -> Table:

@@ -21,7 +21,9 @@ _SHOWN = 20
 @click.option(
     "--with",
     "extractor",
-    type=click.Choice(["bow_sift", "efficientnet_lite0", "vgg16", "vgg19"]),
+    type=click.Choice(
+        ["bow_sift", "bow_sift_colour", "bow_sift_paper", "efficientnet_lite0", "vgg16", "vgg19"]
+    ),
     default="bow_sift",
     show_default=True,
     help="What computes the features.",

@@ -15,13 +15,16 @@ from residuum.cli import options as shared
 from residuum.cli.input_output import (
     EXTRACTOR,
     check_target,
+    encoder_of,
     features_of_images,
+    features_used,
     read_with_test,
     report_warnings,
     require_convergence,
+    say_notes,
 )
 from residuum.cli.options import FILE
-from residuum.errors import UsageError
+from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import plain, to_json
 from residuum.system.progress import progress_bars
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from residuum.models import Fitted, Recipe
     from residuum.models.choosing import MethodChoice
 
-FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
+FEATURES = "pixels, bow_sift, bow_sift_colour, bow_sift_paper, efficientnet_lite0, vgg16 or vgg19"
 
 
 @click.command()
@@ -56,6 +59,7 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 )
 @shared.splitting_options
 @shared.reading_options
+@shared.encoding_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of --test-size.")
 @shared.n_jobs_option
 @click.option(
@@ -65,28 +69,23 @@ FEATURES = "pixels, bow_sift, efficientnet_lite0, vgg16 or vgg19"
 def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Fit a classifier to DATA and save it, feature steps included, as one file.
 
-    DATA is a table (.csv, .tsv, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of images
-    with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in the
-    file) their accuracy is printed; the model is fitted to the training samples alone.
+    DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
+    images with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in
+    the file) their accuracy is printed; the model is fitted to the training samples alone, and saved before.
     """
+    import numpy as np
+
     from residuum.inputs.image_features import thumbnails
-    from residuum.models import Recipe, find_method, fit_recipe, parse_settings
-    from residuum.models.choosing import AUTO, choose_method
+    from residuum.models import Recipe, fit_recipe
+    from residuum.models.choosing import choose_method
     from residuum.models.file import save_model
-    from residuum.models.preparing import chosen_features, features_note
+    from residuum.models.preparing import chosen_features, encoding_notes, features_note
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
-    automatic = options["method"].lower() == AUTO
-    if automatic and options["settings"]:
-        raise UsageError("--set names parameters of one method: leave it out, or name the method.")
-    if not automatic:
-        options["method"] = find_method(options["method"])
-        options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
-    options["confidence"] = _confidence(options)
-    samples = read_with_test(data, options)
+    automatic = _check_options(options)
     with limit_threads(n_jobs), report_warnings() as unconverged:
-        samples, before = _prepared(samples, options)
+        samples, before = _prepared(read_with_test(data, options), options)
         recipe = Recipe(
             scattering=options["extractor"] == "scattering",
             features=chosen_features(samples, options, select=options["select"]),
@@ -102,12 +101,45 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
                 on_step = partial(report, "methods")
                 choice = choose_method(recipe, train.features, train.labels, **known, on_step=on_step)
             recipe = replace(recipe, method=choice.ranking[0])
-        fitted = fit_recipe(recipe, train.features, train.labels, **known, before=before)
-        held_out = _held_out(fitted, test, len(before)) if len(test) else None
-        about = _about(train, recipe, fitted, choice, options["extractor"])
-        save_model(fitted.estimator, target, about=about, images=thumbnails(train))
-    _report(out, train, fitted, choice, held_out, as_json)
+        pictures, width = thumbnails(train), np.asarray(train.features).shape[1]
+        features, train = [train.features], replace(train, features=None)
+        del samples
+        with progress_bars():
+            # The samples are given away here, so that they can be freed early.
+            fitted = fit_recipe(recipe, features.pop(), train.labels, **known, before=before)
+        about = _about(train, width, recipe, fitted, choice, options)
+        save_model(fitted.estimator, target, about=about, images=pictures)
+        if encoder := encoder_of(fitted.estimator):
+            notes = encoding_notes(encoder, train.called or [str(j) for j in range(encoder.n_features_in_)])
+            say_notes(train.noted(*notes), before=train)
+        held_out = _held_out(fitted, test, len(before), out) if len(test) else None
+    used = features_used(fitted.estimator, about["input"])
+    _report(out, train, fitted, choice, held_out, used, as_json)
     require_convergence(unconverged)
+
+
+def _check_options(options: dict[str, Any]) -> bool:
+    """Refuse what can be refused before a file is read; names and settings give way to what they mean.
+
+    True if the method is to be chosen.
+    """
+    from residuum.inputs.splitting import check_holding_out
+    from residuum.models import find_method, parse_settings
+    from residuum.models.choosing import AUTO
+    from residuum.models.preparing import check_extractor_name
+
+    automatic = options["method"].lower() == AUTO
+    if automatic and options["settings"]:
+        raise UsageError("--set names parameters of one method: leave it out, or name the method.")
+    if not automatic:
+        options["method"] = find_method(options["method"])
+        options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
+    options["confidence"] = _confidence(options)
+    check_holding_out(options["test_size"], options["seed"])
+    check_extractor_name(options["extractor"])
+    if options["pca"] is not None and options["pca"] < 1:
+        raise UsageError(f"--pca must be 1 or more. Got {options['pca']}.")
+    return automatic
 
 
 def _confidence(options: dict[str, Any]) -> dict[str, Any]:
@@ -125,12 +157,14 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     import numpy as np
 
     from residuum.inputs.image_features import guess_image_shape
+    from residuum.inputs.row_ids import without_row_ids
     from residuum.inputs.splitting import train_test
 
-    _, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
+    train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")
     marks[test] = "test"
-    data = replace(data, split=marks)
+    read, (data, options["without"]) = data, without_row_ids(replace(data, split=marks), train)
+    say_notes(data, before=read)
     if data.kind == "images":
         options["extractor"] = options["extractor"] or "bow_sift"
         data, extractor = features_of_images(data, options)
@@ -148,27 +182,39 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     return replace(data, image_shape=shape), ()
 
 
-def _held_out(fitted: Fitted, test: OwnData, n_before: int) -> dict[str, Any]:
+def _held_out(fitted: Fitted, test: OwnData, n_before: int, out: Path) -> dict[str, Any]:
     from residuum.models import answer, evaluate
 
     estimator = fitted.estimator[n_before:] if n_before else fitted.estimator
-    found = evaluate(answer(estimator, test.features), test.labels)
+    try:
+        with progress_bars():
+            found = evaluate(answer(estimator, test.features), test.labels)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"The model is saved as {out}; only its figures on the held-out samples are missing."
+        ) from None
     kept = ("samples", "accuracy", "probability", "rejection")
     return {name: found[name] for name in kept if name in found}
 
 
 def _about(
-    train: OwnData, recipe: Recipe, fitted: Fitted, choice: MethodChoice | None, extractor: str | None
+    train: OwnData,
+    width: int,
+    recipe: Recipe,
+    fitted: Fitted,
+    choice: MethodChoice | None,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
-    """The notes in the model file, by which new data are read alike."""
-    assert train.features is not None
+    """The notes in the model file, by which new data are read alike; `width` is the number of columns."""
+    extractor = options["extractor"]
     raw = train.kind != "images" or extractor == "pixels"
     about = {
         "input": {
             "kind": train.kind,
             "columns": train.columns,
             "label": train.label,
-            "n_features": train.features.shape[1] if raw else None,
+            "n_features": width if raw else None,
+            "without": options["without"],
             "image_shape": train.image_shape,
             "features": {"with": extractor, **asdict(fitted.features)},
         },
@@ -188,6 +234,7 @@ def _report(
     fitted: Fitted,
     choice: MethodChoice | None,
     held_out: dict[str, Any] | None,
+    used: list[str],
     as_json: bool,
 ) -> None:
     import numpy as np
@@ -206,6 +253,7 @@ def _report(
             "classes": classes,
             "samples_per_class": counts,
             "features": n_features,
+            "features_used": used,
             "prepared": asdict(fitted.features),
             "held_out": held_out,
         }
@@ -216,6 +264,7 @@ def _report(
         f"{out}: {' -> '.join(steps)}, {len(train)} samples, {len(classes)} classes "
         f"({sizes} sample{'s' if counts.max() > 1 else ''} each), {n_features} features"
     )
+    click.echo(f"Features: {' -> '.join(used)}")
     if choice:
         click.echo(str(choice))
     if fitted.selection:

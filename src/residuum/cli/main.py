@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -72,8 +72,8 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (see residuum.errors)."""
-    if args is None:  # treat SIGTERM like Ctrl-C, so that no half-written file stays behind
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if args is None:
+        _take_signals(_interrupt)
     words = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in words
     _prepare_streams()
@@ -81,16 +81,37 @@ def main(args: Sequence[str] | None = None) -> int:
         words = [word for word in words if word != "--debug"] or ["--help"]
         code = cli.main(words, prog_name="residuum", standalone_mode=False)
         sys.stdout.flush()
+        if _arrived:  # a library dropped the interrupt
+            code = InterruptedRunError.exit_code
+            click.echo("Interrupted. The work was done before the signal could be obeyed.", err=True)
     except BrokenPipeError:
         code = 1  # the reader of the output has closed it, for example `| head`: there is nothing to say
     except (Exception, KeyboardInterrupt) as error:
         code = _report(error, debug=debug)
     _release_stdout()
+    if args is None:
+        _take_signals(signal.SIG_DFL)
     if args is None and code == InterruptedRunError.exit_code and threading.active_count() > 1:
         # A thread still in compiled code when the interpreter ends would crash the process with a signal.
         sys.stderr.flush()
         os._exit(code)
     return code if isinstance(code, int) else 0
+
+
+_arrived: list[int] = []  # signals that asked this process to end
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Treat SIGTERM like Ctrl-C, so that no half-written file stays behind; remember that it came."""
+    _arrived.append(number)
+    raise KeyboardInterrupt
+
+
+def _take_signals(handler: Callable[[int, object], None] | signal.Handlers) -> None:
+    """Set what SIGTERM and Ctrl-C do, but for a Ctrl-C that the shell has ignored, as in the background."""
+    signal.signal(signal.SIGTERM, handler)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _prepare_streams() -> None:
@@ -115,7 +136,9 @@ def _report(error: BaseException, *, debug: bool) -> int:
     code = getattr(error, "exit_code", 1)
     if debug and not isinstance(error, click.ClickException | click.Abort):
         traceback.print_exception(error)
-    if isinstance(error, click.Abort | KeyboardInterrupt):
+    if isinstance(error, click.Abort | KeyboardInterrupt) or (
+        _arrived and not isinstance(error, InterruptedRunError)
+    ):  # an error after a signal is what became of the interrupt
         code, text = InterruptedRunError.exit_code, "Interrupted."
     elif isinstance(error, InterruptedRunError):
         text = f"Interrupted. {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ def _image_shape(_context: Any, parameter: click.Parameter, value: str | None) -
     return int(height), int(width)
 
 
+def _encoding(_context: Any, parameter: click.Parameter, value: str) -> str:
+    try:
+        codecs.lookup(value)
+    except LookupError:
+        raise click.BadParameter(f"{value!r} is not known to Python.", param=parameter) from None
+    return value
+
+
 # Every command that reads a table has these; `input_output` takes their values out again.
 reading_options = _together(
     click.option("--label", metavar="COLUMN", help="Label column by name or position (-1: the last)."),
@@ -47,13 +56,33 @@ reading_options = _together(
         help="comma, semicolon, tab or bar.",
     ),
     click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark of a text table."),
-    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text table."),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        callback=_encoding,
+        show_default=True,
+        help="Encoding of a text table.",
+    ),
+    click.option("--sheet", metavar="NAME", help="Sheet of a workbook.  [default: the first]"),
     click.option(
         "--missing",
-        type=click.Choice(["error", "drop"]),
-        default="error",
+        type=click.Choice(["error", "drop", "impute"]),
+        help="A missing value: stop and name it, leave the row out, or fill it in as the training samples "
+        "suggest.  [default: impute where the model or --encode auto can, else error]",
+    ),
+)
+# Commands that learn from a table have these too.
+encoding_options = _together(
+    click.option(
+        "--encode",
+        type=click.Choice(["auto", "none"]),
+        default="auto",
         show_default=True,
-        help="A row that lacks a number: stop and name it, or leave it out.",
+        help="Columns of text: a feature for each frequent category, or an error.",
+    ),
+    click.option("--text", metavar="A,B,...", multiple=True, help="Number columns to encode like text."),
+    click.option(
+        "--keep", metavar="A,B,...", multiple=True, help="Columns to keep although they look like ids."
     ),
 )
 splitting_options = _together(

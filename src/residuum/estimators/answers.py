@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from residuum.dictionary import Dictionary, FloatArray
+from residuum.system.progress import tell_progress
 
 Float64Array = npt.NDArray[np.float64]
 
 REJECT_TEXT = "none of these"
+BLOCK_ROWS = 4096  # queries that go through the feature steps at a time
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def concentration(dictionary: Dictionary, codes: Any) -> Float64Array:
     The sparsity concentration index of Wright et al. (2009): 1 when all atoms used are of one class, 0 when
     every class has the same part.
     """
-    n_classes = dictionary.n_classes
+    n_classes, codes = dictionary.n_classes, dictionary.coefficients(codes)
     sizes = np.zeros((codes.shape[0], n_classes))
     if sp.issparse(codes):
         rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
@@ -202,15 +206,34 @@ def steps_and_classifier(estimator: Any) -> tuple[list[Any], Any]:
 
 
 def answer(estimator: Any, X: Any) -> Answers:
-    """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X."""
+    """Ask a fitted classifier, alone or at the end of a Pipeline, about every row of X, by blocks of rows."""
     steps, classifier = steps_and_classifier(estimator)
-    for step in steps:
-        X = step.transform(X)
-    return classifier.answer(X)
+    parts: list[Answers] = []
+    n_rows = _num_samples(X)
+    for first in range(0, max(n_rows, 1), BLOCK_ROWS):
+        block = X
+        if n_rows > BLOCK_ROWS:
+            tell_progress("answering", first, n_rows)
+            block = _safe_indexing(X, slice(first, first + BLOCK_ROWS))
+        for step in steps:
+            block = step.transform(block)
+        parts.append(classifier.answer(block))
+    return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
-    """One dictionary of plain values per query, its name or row first."""
+def _joined(parts: list[Answers]) -> Answers:
+    """The answers to several blocks of queries, by one classifier, as one."""
+    found = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Answers)}
+    classes = found.pop("classes")[0]
+    each = {name: None if values[0] is None else np.concatenate(values) for name, values in found.items()}
+    return Answers(classes, **each)  # type: ignore[arg-type]
+
+
+def records(answers: Answers, names: Any, *, all_probabilities: bool = False) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first.
+
+    With `all_probabilities`, the last one is a dictionary from the text of a label to its probability.
+    """
     classes, labels = answers.classes.tolist(), answers.labels.tolist()
     runners_up, margins = answers.runners_up, answers.margins
     for i, name in enumerate(names.tolist()):
@@ -225,4 +248,6 @@ def records(answers: Answers, names: Any) -> Iterator[dict[str, Any]]:
             record["rejected"] = bool(answers.rejected[i])
             record["nearest"] = classes[winner]
             record["confidence"] = float(answers.confidence[i])
+        if all_probabilities and answers.probabilities is not None:
+            record["probabilities"] = dict(zip(map(str, classes), answers.probabilities[i].tolist()))
         yield record

@@ -18,6 +18,7 @@ from residuum.estimators.answers import Answering, Answers, concentration, margi
 from residuum.estimators.enrolment import Enrolment
 from residuum.estimators.explanation import Explanation, explain_query
 from residuum.estimators.labels import check_labels, plain_labels
+from residuum.estimators.weights import checked_weights, without_weights
 from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, stack
 from residuum.rules import RULES, ClassParts, CodedParts, settle_ties
@@ -51,6 +52,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     # Whether all residuals shrink together as samples join, so that ratios mean more than differences.
     _shrinking_residuals = False
     _solver_names: tuple[str, ...] = ("solver_",)
+    _no_weights = "its problem does not say what a weight means"
 
     rule: str
 
@@ -65,6 +67,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     def _class_scores(self, parts: ClassParts) -> FloatArray:
         return RULES[self.rule](parts)
 
+    @without_weights
     @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> RepresentationClassifier:
@@ -81,16 +84,22 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
         -------
         self
         """
-        X, y = check_numbers(X, "X", type(self).__name__), plain_labels(y, type(self).__name__)
+        self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        owner = type(self).__name__
+        X, y = check_numbers(X, "X", owner), plain_labels(y, owner)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_labels(y)
-        self.classes_, class_index = np.unique(y, return_inverse=True)
-        self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_))
+        weights = checked_weights(X, y, sample_weight, getattr(self, "class_weight", None), owner)
+        self.classes_ = np.unique(y if weights is None else y[weights > 0])
+        class_index = np.searchsorted(self.classes_, y)
+        self.dictionary_ = Dictionary.from_samples(X, class_index, len(self.classes_), weights)
         self.n_samples_seen_ = len(X)
         self.solver_ = self._make_solver(self.dictionary_)
         for name in self._solver_names:
             getattr(self, name).prepare()
-        return self
 
     @by_one_model
     def answer(self, X: Any, *, confidence: str = "margin") -> Answers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
+from typing import Any
 
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -19,6 +20,7 @@ from residuum.estimators.base import (
     RULE,
     RepresentationClassifier,
 )
+from residuum.estimators.weighted import CLASS_WEIGHT, WeightedClassifier
 from residuum.problem import CodingProblem
 from residuum.rules import ClassParts, quotient
 from residuum.solvers import ADMM, ActiveSet, ClosedForm, Solver, soft_solver
@@ -26,7 +28,7 @@ from residuum.solvers import ADMM, ActiveSet, ClosedForm, Solver, soft_solver
 _ITERATIVE = {"rule": [RULE], "tol": [POSITIVE], "n_jobs": N_JOBS}
 
 
-class NSC(RepresentationClassifier):
+class NSC(WeightedClassifier):
     """``min_c sum_k ||y - X_k c_k||^2 + l2*||c||^2``: nearest subspace classifier.
 
     Every class codes the query on its own; the class whose span comes closest wins.
@@ -37,6 +39,9 @@ class NSC(RepresentationClassifier):
         Ridge that keeps the least squares of a class well posed.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their samples are multiplied (see `fit`). "balanced" is
+        ``n_samples / (n_classes * n_samples of the class)``; a dict gives the weight of each label.
 
     Examples
     --------
@@ -47,11 +52,12 @@ class NSC(RepresentationClassifier):
 
     _classes_span_the_plane = True
     _shrinking_residuals = True  # a class of as many samples as features spans everything
-    _parameter_constraints = {"l2": [POSITIVE], "rule": [RULE]}
+    _parameter_constraints = {"l2": [POSITIVE], "rule": [RULE], "class_weight": CLASS_WEIGHT}
 
-    def __init__(self, *, l2: float = 1e-4, rule: str = "residual") -> None:
+    def __init__(self, *, l2: float = 1e-4, rule: str = "residual", class_weight: Any = None) -> None:
         self.l2 = l2
         self.rule = rule
+        self.class_weight = class_weight
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(shared=0, classwise=1, l2=self.l2), dictionary)
@@ -69,7 +75,8 @@ class SRC(RepresentationClassifier):
     positive : bool, default=False
         Whether only non-negative coefficients are allowed.
     tol : float, default=1e-10
-        Largest violation of the optimality conditions.
+        A code has converged if its violation of the optimality conditions and its gap, a proved bound on how
+        far its objective is above the optimum relative to ``||y||^2``, are both at most this.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
 
@@ -81,6 +88,7 @@ class SRC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
+    _no_weights = "the 1-norm of a code is the same however often a sample is repeated"
     _parameter_constraints = {"l1": [POSITIVE], "positive": ["boolean"], **_ITERATIVE}
 
     def __init__(
@@ -103,16 +111,19 @@ class SRC(RepresentationClassifier):
         return ActiveSet(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
 
 
-class CRC(RepresentationClassifier):
+class CRC(WeightedClassifier):
     """``min_c ||y - Xc||^2 + l2*||c||^2``: collaborative representation classifier (Zhang et al. 2011).
 
     Parameters
     ----------
     l2 : float or None, default=None
-        Ridge; None is ``0.001 * n_atoms / 700``, as CRC's authors set it.
+        Ridge; None is ``0.001 * n_atoms / 700``, as CRC's authors set it (with weights, their sum).
     rule : {"scaled_residual", "residual", "reconstruction"}, default="scaled_residual"
         How the code becomes one score per class. The default is the rule of CRC's own paper; "residual" is
         the rule of Xu et al. (2019).
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their samples are multiplied (see `fit`). "balanced" is
+        ``n_samples / (n_classes * n_samples of the class)``; a dict gives the weight of each label.
 
     Examples
     --------
@@ -122,17 +133,20 @@ class CRC(RepresentationClassifier):
     """
 
     _classes_span_the_plane = True
-    _parameter_constraints = {"l2": [POSITIVE, None], "rule": [RULE]}
+    _parameter_constraints = {"l2": [POSITIVE, None], "rule": [RULE], "class_weight": CLASS_WEIGHT}
 
-    def __init__(self, *, l2: float | None = None, rule: str = "scaled_residual") -> None:
+    def __init__(
+        self, *, l2: float | None = None, rule: str = "scaled_residual", class_weight: Any = None
+    ) -> None:
         self.l2 = l2
         self.rule = rule
+        self.class_weight = class_weight
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         return ClosedForm(CodingProblem(l2=_ridge(self.l2, dictionary)), dictionary)
 
 
-class CROC(RepresentationClassifier):
+class CROC(WeightedClassifier):
     """``((1 - weight)*||y - P_k y||^2 + weight*||y - X_k c_k||^2) / ||c_k||^2`` with CRC's code c.
 
     Collaborative representation optimised classifier (Chi and Porikli 2014): between nearest subspace
@@ -143,9 +157,12 @@ class CROC(RepresentationClassifier):
     weight : float in [0, 1], default=0.5
         Share of the collaborative residual.
     l2 : float or None, default=None
-        Ridge of the collaborative code; None is ``0.001 * n_atoms / 700``.
+        Ridge of the collaborative code; None is ``0.001 * n_atoms / 700`` (with weights, their sum).
     subspace_l2 : float, default=1e-4
         Ridge of the projections P_k.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their samples are multiplied (see `fit`). "balanced" is
+        ``n_samples / (n_classes * n_samples of the class)``; a dict gives the weight of each label.
 
     Examples
     --------
@@ -159,13 +176,22 @@ class CROC(RepresentationClassifier):
         "weight": [Interval(Real, 0, 1, closed="both")],
         "l2": [POSITIVE, None],
         "subspace_l2": [POSITIVE],
+        "class_weight": CLASS_WEIGHT,
     }
     _solver_names = ("solver_", "subspace_solver_")
 
-    def __init__(self, *, weight: float = 0.5, l2: float | None = None, subspace_l2: float = 1e-4) -> None:
+    def __init__(
+        self,
+        *,
+        weight: float = 0.5,
+        l2: float | None = None,
+        subspace_l2: float = 1e-4,
+        class_weight: Any = None,
+    ) -> None:
         self.weight = weight
         self.l2 = l2
         self.subspace_l2 = subspace_l2
+        self.class_weight = class_weight
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         alone = CodingProblem(shared=0, classwise=1, l2=self.subspace_l2)
@@ -179,7 +205,7 @@ class CROC(RepresentationClassifier):
         return scores.astype(min(alone.dtype, scores.dtype), copy=False)  # no more digits than the parts have
 
 
-class ProCRC(RepresentationClassifier):
+class ProCRC(WeightedClassifier):
     """``min_c ||y - Xc||^2 + l2*||c||^2 + gamma/K * sum_k ||Xc - X_k c_k||^2`` (Cai et al. 2016).
 
     Probabilistic collaborative representation classifier: the K classes should each explain the common
@@ -196,6 +222,9 @@ class ProCRC(RepresentationClassifier):
         does not divide: False reads gamma as that code does.
     rule : {"reconstruction", "residual", "scaled_residual"}, default="reconstruction"
         How the code becomes one score per class.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their samples are multiplied (see `fit`). "balanced" is
+        ``n_samples / (n_classes * n_samples of the class)``; a dict gives the weight of each label.
 
     Examples
     --------
@@ -210,15 +239,23 @@ class ProCRC(RepresentationClassifier):
         "l2": [POSITIVE],
         "per_class": ["boolean"],
         "rule": [RULE],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(
-        self, *, gamma: float = 0.01, l2: float = 0.01, per_class: bool = True, rule: str = "reconstruction"
+        self,
+        *,
+        gamma: float = 0.01,
+        l2: float = 0.01,
+        per_class: bool = True,
+        rule: str = "reconstruction",
+        class_weight: Any = None,
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
         self.per_class = per_class
         self.rule = rule
+        self.class_weight = class_weight
 
     def problem(self, n_classes: int) -> CodingProblem:
         """``sum_k ||Xc - X_k c_k||^2 = (K - 2)||Xc||^2 + sum_k ||X_k c_k||^2`` put into the common form."""
@@ -252,7 +289,9 @@ class NRC(RepresentationClassifier):
         None makes exactly max_iter steps of ADMM, as published. A number stops each query once the paper's
         three convergence conditions hold to it, and then max_iter is the most steps allowed.
     tol : float, default=1e-10
-        Largest KKT violation of the exact solver.
+        Of the exact solver only: a code has converged if its violation of the optimality conditions and its
+        gap, a proved bound on how far its objective is above the optimum relative to ``||y||^2``, are both at
+        most this.
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
     n_jobs : int or None, default=None
@@ -265,6 +304,7 @@ class NRC(RepresentationClassifier):
     array(['a'], dtype='<U1')
     """
 
+    _no_weights = "without a ridge the best code is as good however often a sample is repeated"
     _parameter_constraints = {
         "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
@@ -300,7 +340,7 @@ class NRC(RepresentationClassifier):
         return ADMM(problem, dictionary, rho=self.rho, max_iter=self.max_iter, tol=self.step_tol)
 
 
-class SoftNRC(RepresentationClassifier):
+class SoftNRC(WeightedClassifier):
     """``min_c ||y - Xc||^2 + l2*||c||^2 + neg_weight*||min(c, 0)||^2``, solved to its optimum.
 
     The continuum from collaborative (``neg_weight=0``, CRC) to non-negative representation
@@ -318,6 +358,9 @@ class SoftNRC(RepresentationClassifier):
         Largest relative duality gap of a code; float32 data reaches 1e-6.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their samples are multiplied (see `fit`). "balanced" is
+        ``n_samples / (n_classes * n_samples of the class)``; a dict gives the weight of each label.
 
     Examples
     --------
@@ -329,6 +372,7 @@ class SoftNRC(RepresentationClassifier):
     _parameter_constraints = {
         "l2": [POSITIVE],
         "neg_weight": [Options(Real, {0, math.inf}), POSITIVE],
+        "class_weight": CLASS_WEIGHT,
         **_ITERATIVE,
     }
 
@@ -340,12 +384,14 @@ class SoftNRC(RepresentationClassifier):
         rule: str = "residual",
         tol: float = 1e-10,
         n_jobs: int | None = None,
+        class_weight: Any = None,
     ) -> None:
         self.l2 = l2
         self.neg_weight = neg_weight
         self.rule = rule
         self.tol = tol
         self.n_jobs = n_jobs
+        self.class_weight = class_weight
 
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l2=self.l2, neg_weight=self.neg_weight)
@@ -353,4 +399,4 @@ class SoftNRC(RepresentationClassifier):
 
 
 def _ridge(l2: float | None, dictionary: Dictionary) -> float:
-    return 0.001 * dictionary.n_atoms / 700 if l2 is None else l2
+    return 0.001 * float(dictionary.masses.sum()) / 700 if l2 is None else l2

@@ -20,6 +20,7 @@ from residuum.estimators.classifiers import SoftNRC
 from residuum.estimators.explanation import Explanation
 from residuum.estimators.labels import check_classes, plain_labels
 from residuum.plain_numbers import check_numbers
+from residuum.system.progress import tell_progress
 from residuum.system.threads import all_or_nothing, by_one_model
 
 
@@ -286,14 +287,16 @@ def _calibrated(classifier: Any, X: FloatArray, y: np.ndarray) -> tuple[float, f
     """Temperature and cap, from residuals of samples that were held out in turn."""
     classes, class_index = np.unique(y, return_inverse=True)
     usable = np.flatnonzero(X.any(axis=1))  # zero samples have no direction and tie between all classes
-    X, class_index = X[usable], class_index[usable]
+    X, y, class_index = X[usable], y[usable], class_index[usable]
     found, truth = [np.empty((0, len(classes)))], [class_index[:0]]
-    for train, held_out in held_out_folds(class_index):
+    folds = list(held_out_folds(class_index))
+    for done, (train, held_out) in enumerate(folds):
+        tell_progress("calibrating, folds", done, len(folds))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the fit to all samples has given them already
-            model = clone(classifier).fit(X[train], class_index[train])
+            model = clone(classifier).fit(X[train], y[train])
         residuals = np.full((len(held_out), len(classes)), np.inf)
-        residuals[:, model.classes_] = model.residuals(X[held_out])
+        residuals[:, np.searchsorted(classes, model.classes_)] = model.residuals(X[held_out])
         found.append(residuals)
         truth.append(class_index[held_out])
     if len(found) == 1 and len(classes) > 1:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from residuum.dictionary import Change, Dictionary, unit_rows
 from residuum.errors import UsageError
 from residuum.estimators.labels import check_classes, check_labels, joined_labels, plain_labels, which_among
+from residuum.estimators.weights import checked_weights, without_weights
 from residuum.plain_numbers import check_numbers
 from residuum.system.threads import all_or_nothing
 
@@ -29,6 +30,7 @@ class Enrolment:
     n_samples_seen_: int
     _solver_names: tuple[str, ...]
 
+    @without_weights
     @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -49,23 +51,29 @@ class Enrolment:
         -------
         self
         """
+        self._enrol(X, y, classes)
+        return self
+
+    def _enrol(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> None:
         if not hasattr(self, "dictionary_"):
-            self.fit(X, y)  # type: ignore[attr-defined]
+            self._fit(X, y, sample_weight)  # type: ignore[attr-defined]
             check_classes(y, classes)
-            return self
+            return
         owner = f"{type(self).__name__}.partial_fit"
         X, y = check_numbers(X, "X", owner), plain_labels(y, owner)
         X, y = validate_data(self, X, y, reset=False, dtype=self.dictionary_.dtype)
         if y.dtype.kind not in "biu":  # a few whole numbers, all different, are labels as well
             check_labels(y)
         check_classes(y, classes)
-        labels = joined_labels(self.classes_, y, owner)
+        weights = checked_weights(X, y, sample_weight, getattr(self, "class_weight", None), owner)
+        taken = np.ones(len(X), dtype=bool) if weights is None else weights > 0
+        labels = joined_labels(self.classes_, y[taken], owner)
         unit, scale, _ = unit_rows(X)
-        rows = np.flatnonzero(scale > 0)
-        if len(rows) < len(X):
+        rows = np.flatnonzero(taken & (scale > 0))
+        if len(rows) < np.count_nonzero(taken):
             warnings.warn(
-                f"{len(X) - len(rows)} of {len(X)} samples are zero vectors and were not enrolled. "
-                "Remove them to silence this warning.",
+                f"{np.count_nonzero(taken) - len(rows)} of {len(X)} samples are zero vectors and were not "
+                "enrolled. Remove them to silence this warning.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -76,17 +84,18 @@ class Enrolment:
         order = np.argsort(both, kind="stable")  # behind the older atoms of its class, as a fit would sort
         class_origin = np.full(len(labels), -1)
         class_origin[old_class] = np.arange(len(old_class))
+        added = rows[order[order >= before.n_atoms] - before.n_atoms]
         change = Change.of(
             before,
             np.where(order < before.n_atoms, order, -1),
-            unit[rows][order[order >= before.n_atoms] - before.n_atoms],
+            unit[added],
             np.searchsorted(both[order], np.arange(len(labels) + 1)).astype(np.int64),
             np.concatenate([before.samples, self.n_samples_seen_ + rows])[order],
             class_origin,
+            None if weights is None else weights[added],
         )
         self._follow(change, labels)
         self.n_samples_seen_ += len(X)
-        return self
 
     @all_or_nothing
     def forget(self, *, samples: Any = None, labels: Any = None) -> Self:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,16 @@ from residuum.solvers import Solver
 from residuum.system.json_text import plain
 
 FORMAT = "residuum-explanation-1"
+IN_SHORT = 5  # classes and training samples that a notebook shows
 
 
 @dataclass(frozen=True)
 class AtomShare:
     """One training sample's part in a code.
 
-    ``share`` is ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all atoms sum to 1. ``name`` is the file or row
-    the sample came from, where that is known.
+    ``coefficient`` is c_j, by which the unit-norm sample x_j enters ``Xc``. ``share`` is
+    ``c_j (x_j'Xc) / ||Xc||^2``: the shares of all samples sum to 1. ``name`` is the file or row the sample
+    came from, where that is known.
     """
 
     sample: int
@@ -61,9 +64,11 @@ class Verdict:
     reject_threshold: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The answer for one query, with what it rests on.
+
+    In a notebook it shows itself as a small table; `plot` draws it.
 
     Attributes
     ----------
@@ -98,9 +103,54 @@ class Explanation:
     n_iter: int
     converged: bool
     stopping: str
-    classes: list[ClassPart] = field(repr=False)
+    classes: list[ClassPart]
     atoms_used: int
     verdict: Verdict
+
+    def __repr__(self) -> str:
+        verdict = self.verdict
+        rejected = f"answer={verdict.answer!r}, " if verdict.rejected else ""
+        return (
+            f"Explanation({rejected}label={self.label!r}, runner_up={self.runner_up!r}, "
+            f"margin={self.margin:.4g}, method={verdict.method!r}, atoms_used={self.atoms_used}, "
+            f"converged={self.converged})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a few lines of HTML in the colours of the notebook."""
+        from residuum.reports.numbers import score_name
+        from residuum.reports.page import render
+        from residuum.reports.plots import COLOURS, OTHERS, RANKS
+
+        content = self.to_dict()
+        colours = [*COLOURS[:RANKS], *[OTHERS] * (len(self.classes) - RANKS)]
+        finite = [part.residual for part in self.classes[:IN_SHORT] if math.isfinite(part.residual)]
+        return render(
+            "explanation_in_short.html",
+            content=content,
+            score=score_name(self.verdict.rule),
+            shown=IN_SHORT,
+            longest=max(finite, default=0.0) or 1.0,
+            colours=dict(zip([part["label"] for part in content["classes"]], colours, strict=False)),
+        )
+
+    def plot(self, axes: Any = None, *, max_classes: int = 10, max_atoms: int = 10) -> Any:
+        """Draw the residuals of the nearest classes beside the largest coefficients, with matplotlib.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib Axes, or None, default=None
+            Where to draw; None makes a new figure.
+        max_classes, max_atoms : int, default=10
+            How many classes and training samples to show.
+
+        Returns
+        -------
+        axes : the two Axes
+        """
+        from residuum.estimators.displays import draw_explanation
+
+        return draw_explanation(self, axes, max_classes, max_atoms)
 
     def judged(self, answers: Answers, *, reject_by: str, reject_threshold: float | None) -> Explanation:
         """The same with the rejection and the probabilities of the single query behind `answers`."""
@@ -183,6 +233,7 @@ def explain_query(
     whole = dictionary.combinations(code[None])[0]  # (n_features,)
     energy = float(whole @ whole)
     shares = code * dictionary.correlations(whole[None])[0] / (energy if energy > 0 else 1.0)
+    coefficients = dictionary.coefficients(code)
     used = np.flatnonzero(code)
     ranking = np.argsort(scores, kind="stable")
     labels = answers.classes.tolist()
@@ -195,10 +246,10 @@ def explain_query(
             AtomShare(
                 sample=int(dictionary.samples[j]),
                 label=labels[dictionary.atom_class[j]],
-                coefficient=float(code[j]),
+                coefficient=float(coefficients[j]),
                 share=float(shares[j]),
             )
-            for j in used[np.argsort(-np.abs(code[used]), kind="stable")][:max_atoms]
+            for j in used[np.argsort(-np.abs(coefficients[used]), kind="stable")][:max_atoms]
         ],
         **{name: getattr(solution, name)[0].item() for name in CERTIFICATE_FIELDS},
         stopping=stopping(solver),

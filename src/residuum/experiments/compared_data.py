@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.experiments.baselines import BASELINES
 from residuum.inputs import OwnData
 from residuum.inputs.splitting import train_test
+from residuum.models.preparing import kind_of
 from residuum.models.recipe import Features
+from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
 from residuum.system.files import sha256
+
+NORM_1 = Features("unit")
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,37 @@ class Data:
     labels: npt.NDArray[Any]  # (n_samples,)
     image_shape: tuple[int, ...] | None = None  # where a sample is a picture
     trials: tuple[Split, ...] = ()
+    numbers: str = "numbers"  # what the numbers of a sample are, such as columns or pixels
     features: tuple[Features, ...] = (Features(),)  # candidates, fitted to the training samples of each trial
+    baseline_features: Features = NORM_1  # what the baselines are given instead
     groups: npt.NDArray[Any] | None = None  # samples of one group stay together when parameters are chosen
+    names: npt.NDArray[Any] | None = None  # what a user calls each sample; None is its number
+    paths: tuple[Path, ...] | None = None  # where a sample is an image file
     arguments: str = ""  # the command line that compares them
+
+    def name_of(self, sample: int) -> str:
+        """What a user calls a sample; a number alone would not say that it is one."""
+        name = str(sample if self.names is None else self.names[sample])
+        return f"sample {name}" if name.isdecimal() else name
+
+    def picture(self, sample: int) -> Pixels | None:
+        """A small picture of a sample, where it is one."""
+        if self.image_shape is not None:
+            low, high = min(0.0, float(self.samples.min())), float(self.samples.max())
+            return to_pixels(self.samples[sample], self.image_shape, low=low, high=high)
+        if self.paths is not None:
+            from residuum.features.image_files import read_image
+
+            return read_image(self.paths[sample], max_side=LARGEST_SIDE, min_side=1)
+        return None
 
     def fingerprint(self) -> str:
         """SHA-256 of samples, labels and trials: a run is continued on the same content only."""
         groups = [] if self.groups is None else [repr(self.groups.tolist()).encode()]
+        texts = self.samples.dtype == object
         return sha256(
             f"{self.samples.shape} {self.samples.dtype}".encode(),
-            np.ascontiguousarray(self.samples),
+            repr(self.samples.tolist()).encode() if texts else np.ascontiguousarray(self.samples),
             repr(self.labels.tolist()).encode(),
             *groups,
             *(parts.train.tobytes() + b"|" + parts.test.tobytes() for parts in self.trials),
@@ -53,7 +80,19 @@ def bundled_digits() -> Data:
     from sklearn.datasets import load_digits
 
     samples, labels = load_digits(return_X_y=True)
-    return Data("digits", samples, labels, (8, 8))
+    return Data("digits", samples, labels, (8, 8), numbers="pixels")
+
+
+def features_for(method: str, data: Data) -> tuple[Features, ...]:
+    """Candidates for the features of a method; this is the one place where methods get different ones."""
+    return (data.baseline_features,) if method in BASELINES else data.features
+
+
+def baseline_features(data: OwnData, options: dict[str, Any]) -> Features:
+    """What suits the baselines: as asked; by default a table by columns of deviation 1, others by norm 1."""
+    table = kind_of(data) == "a table" and not options["embeddings"]
+    scale = ("standard" if table else "unit") if options["scale"] is None else options["scale"]
+    return Features(None if scale == "none" else scale, options["pca"])
 
 
 def random_split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, trial: int) -> Split:

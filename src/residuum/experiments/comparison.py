@@ -11,9 +11,8 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +20,48 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import UsageError
-from residuum.experiments.compared_data import Data, Split
+from residuum.experiments.baselines import BASELINES, GRIDS, BaselineSearch, compared, parameters_of
+from residuum.experiments.compared_data import Data, Split, features_for
+from residuum.experiments.errors import confusion, worst_errors
 from residuum.experiments.illustration import illustrate
-from residuum.experiments.linear import BASELINES, LinearSearch, compared, parameters_of
-from residuum.experiments.report import summarise
 from residuum.experiments.runner import CELLS, Cell, Job, OnStep, Say, read_cell, run_job
+from residuum.experiments.summary import lead, summarise
 from residuum.models.recipe import Features, feature_search, group_folds, maker_of
 from residuum.selection import PipelineCV
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
 
-FORMAT = "residuum comparison 2"
+FORMAT = "residuum comparison 3"
 RESULTS = "results.json"
 
 # Parameters that are not the defaults, tuned by cross-validation in the training samples of the digits, at 50
 # per class and seed 0 (benchmarks/compare_parameters.py); the table names them. NSC needs it most: with as
-# many samples per class as features, the small default ridge lets every class reproduce every query.
-TUNED: dict[str, dict[str, float]] = {"SVM": {"C": 10}, "softmax": {"C": 100}, "NSC": {"l2": 0.1}}
+# many samples per class as features, the small default ridge lets every class reproduce every query. Those of
+# baselines are for samples of norm 1; on other features baselines have the defaults of scikit-learn.
+TUNED: dict[str, dict[str, float]] = {
+    "SVM": {"C": 10},
+    "softmax": {"C": 100},
+    "kNN": {"n_neighbors": 1},
+    "NSC": {"l2": 0.1},
+}
 
-COSTS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
+def tuned(method: str, scale: str | None) -> dict[str, float]:
+    """Fixed parameters of a method, other than the defaults, for samples that are scaled so."""
+    return {} if method in BASELINES and scale != "unit" else TUNED.get(method, {})
 
 
-def make_estimator(method: str, *, select: str = "fixed", seed: int = 0) -> Any:
+def make_estimator(method: str, *, select: str = "fixed", seed: int = 0, scale: str | None = "unit") -> Any:
     """A method with fixed parameters, or with ``select="cv"`` the search that chooses them."""
-    values = TUNED.get(method, {}) if select == "fixed" else {}
+    values = tuned(method, scale) if select == "fixed" else {}
     if method not in BASELINES:
         return maker_of(method, select)(**values)
-    make = partial(BASELINES[method], max_iter=10_000, seed=seed)
-    return make(**values) if select == "fixed" else LinearSearch(make, COSTS)
+
+    def make(**chosen: Any) -> Any:
+        estimator = BASELINES[method](**chosen)
+        return estimator.set_params(**{n: seed for n in ("random_state",) if n in estimator.get_params()})
+
+    return make(**values) if select == "fixed" else BaselineSearch(make, GRIDS[method])
 
 
 @dataclass(frozen=True)
@@ -82,12 +95,13 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
 
     Returns the raw content of a cell: a label per query, times, and the certificate where there is one.
     `violation`, `gap` and `support` hold one number per query; they are None for methods without codes.
+    `errors` are the worst ones, explained.
     """
-    estimator = make_estimator(method, select=select, seed=seed)
+    features = features_for(method, data)
+    estimator = make_estimator(method, select=select, seed=seed, scale=features[0].scale)
     labels = data.labels[parts.train]
     samples, queries = data.samples[parts.train], data.samples[parts.test]
     options: dict[str, Any] = {}
-    features = _features_for(method, data)
     if select == "cv":
         estimator, options = _search(estimator, data, parts, features)
     if not isinstance(estimator, PipelineCV):
@@ -99,7 +113,9 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         fitted = time.perf_counter()
         predictions = estimator.predict(queries)
         finished = time.perf_counter()
-        certificate = _certificate(estimator, queries)
+        classifier, coded = _chosen(estimator, queries)
+        certificate = _certificate(classifier, coded)
+        errors = worst_errors(classifier, coded, predictions, data.labels[parts.test], parts)
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     return {
         "method": method,
@@ -109,14 +125,30 @@ def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "
         "predict_seconds": finished - fitted,
         **certificate,
         "warnings": list(texts),
-        "chosen": getattr(estimator, "best_params_", None),
+        "chosen": _chosen_parameters(estimator, features),
+        "errors": errors,
     }
 
 
+def _chosen(estimator: Any, queries: Any) -> tuple[Any, Any]:
+    """The classifier itself, and the queries as it takes them."""
+    if not isinstance(estimator, PipelineCV):
+        return estimator, queries
+    chosen = estimator.best_estimator_
+    return chosen[-1], chosen[:-1].transform(queries)
+
+
+def _chosen_parameters(estimator: Any, features: tuple[Features, ...]) -> dict[str, Any] | None:
+    """What a search chose, features in words; None where nothing was searched."""
+    found = getattr(estimator, "best_params_", None)
+    if not isinstance(estimator, PipelineCV):
+        return found
+    chosen = dict(estimator.best_params_)
+    position = chosen.pop("features")
+    return chosen if len(features) == 1 else {"features": str(features[position]), **chosen}
+
+
 def _certificate(estimator: Any, queries: Any) -> dict[str, Any]:
-    if isinstance(estimator, PipelineCV):
-        *_, (_, classifier) = estimator.best_estimator_.steps
-        estimator, queries = classifier, estimator.best_estimator_[:-1].transform(queries)
     if not hasattr(estimator, "solve"):
         return {"violation": None, "gap": None, "support": None, "unconverged": 0}
     solution = estimator.solve(queries)
@@ -133,11 +165,6 @@ def _rounded(values: npt.NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def _features_for(method: str, data: Data) -> tuple[Features, ...]:
-    """Candidates for the features of a method; the baselines keep the lengths of samples without a kernel."""
-    return data.features if method not in BASELINES else (replace(data.features[-1], kernel=None),)
-
-
 def _search(
     search: Any, data: Data, parts: Split, features: tuple[Features, ...]
 ) -> tuple[Any, dict[str, Any]]:
@@ -148,7 +175,7 @@ def _search(
         search.cv = group_folds(groups)
     elif np.unique(labels, return_counts=True)[1].min() < 2:
         raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
-    if not isinstance(search, LinearSearch):
+    if not isinstance(search, BaselineSearch):
         return feature_search(search, features, samples, labels), {"groups": groups}
 
     def fold_features(train: Any, test: Any) -> tuple[Any, Any]:
@@ -175,11 +202,23 @@ def _illustration(data: Data, parts: Split) -> dict[str, Any]:
     return {"query": query, **found}
 
 
-def parameters(settings: Settings) -> dict[str, dict[str, Any]]:
+def parameters(settings: Settings, data: Data) -> dict[str, dict[str, Any]]:
     """Every parameter of every method, by value."""
-    return {
-        method: parameters_of(make_estimator(method, select=settings.select, seed=settings.seed))
+    made = {
+        method: make_estimator(
+            method, select=settings.select, seed=settings.seed, scale=features_for(method, data)[0].scale
+        )
         for method in settings.methods
+    }
+    return {method: parameters_of(estimator) for method, estimator in made.items()}
+
+
+def features_of(settings: Settings, data: Data) -> dict[str, Any]:
+    """What the methods are given: the numbers of the data, and what is made of them for each method."""
+    return {
+        "numbers": data.numbers,
+        "count": data.samples.shape[1],
+        "candidates": {m: [str(some) for some in features_for(m, data)] for m in settings.methods},
     }
 
 
@@ -247,12 +286,12 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
             "n_samples": len(data.labels),
             "n_features": data.samples.shape[1],
             "classes": np.unique(data.labels).tolist(),
-            "features": [str(some) for some in data.features],
+            "features": features_of(settings, data),
             "arguments": data.arguments,
         },
         "settings": asdict(settings),
-        "parameters": parameters(settings),
-        "tuned": {method: TUNED[method] for method in settings.methods if method in TUNED},
+        "parameters": parameters(settings, data),
+        "tuned": {m: found for m in settings.methods if (found := tuned(m, features_for(m, data)[0].scale))},
         "machine": machine,
         "trials": [
             {
@@ -266,4 +305,21 @@ def _assemble(settings: Settings, data: Data, cells: list[Any], machine: dict[st
         "cells": cells,
         "illustration": _illustration(data, data.trials[0]),
     }
-    return {**results, "summary": summarise(results)}
+    results["summary"] = summarise(results)
+    results["lead"] = lead(results, set(BASELINES))
+    return {**results, **_errors(results)}
+
+
+def _errors(results: dict[str, Any]) -> dict[str, Any]:
+    """The confusions of the best method, and the worst errors of the best one that explains its answers."""
+    order = sorted(results["summary"], key=lambda row: -row["accuracy_mean"])
+    best = results["lead"]["best"]
+    explained = next((row["method"] for row in order if row["method"] not in BASELINES), None)
+    truths = [trial["labels"] for trial in results["trials"]]
+    cells = {name: [c for c in results["cells"] if c["method"] == name] for name in (best, explained)}
+    counted = confusion(results["data"]["classes"], truths, [c["predictions"] for c in cells[best]])
+    worst = cells[explained][0]["errors"] if explained else []
+    return {
+        "confusion": {"method": best, **counted},
+        "worst_errors": {"method": explained, "trial": 0, "errors": worst},
+    }

@@ -1,55 +1,18 @@
-"""From the results.json of a comparison to one row per method, its table and its page."""
+"""From the results.json of a comparison to its table and its page."""
 
 from __future__ import annotations
 
-import statistics
 from typing import Any
 
-from residuum.reports.numbers import mean_and_deviation, percent, scientific, significant
+from residuum.experiments.compared_data import Data
+from residuum.reports.confusion import confused_pairs, confusion_drawing, score_words
+from residuum.reports.numbers import percent, scientific, significant
 from residuum.reports.page import render
 from residuum.reports.plots import coefficient_figure, convergence_figure
 from residuum.reports.table import Table
 from residuum.reports.thumbnails import to_pixels
 
 COLUMNS = ("Method", "Accuracy %", "Fit s", "Predict ms", "Support", "Gap", "Violation")
-
-
-def summarise(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row per method: accuracy over the trials, mean times and support, worst certificate."""
-    labels = [trial["labels"] for trial in results["trials"]]
-    rows = []
-    for method in results["settings"]["methods"]:
-        cells = [cell for cell in results["cells"] if cell["method"] == method]
-        accuracies = [
-            statistics.fmean(p == y for p, y in zip(cell["predictions"], labels[cell["trial"]], strict=True))
-            for cell in cells
-        ]
-        mean, deviation = mean_and_deviation(accuracies)
-        queries = sum(len(cell["predictions"]) for cell in cells)
-        rows.append(
-            {
-                "method": method,
-                "accuracies": accuracies,
-                "accuracy_mean": mean,
-                "accuracy_std": deviation,
-                "fit_seconds": statistics.fmean(cell["fit_seconds"] for cell in cells),
-                "predict_ms_per_query": 1000 * sum(c["predict_seconds"] for c in cells) / queries,
-                "support": _over_queries(cells, "support", statistics.fmean),
-                "worst_gap": _over_queries(cells, "gap", max),
-                "worst_violation": _over_queries(cells, "violation", max),
-                "queries": queries,
-                "unconverged": sum(cell["unconverged"] for cell in cells),
-                "chosen": [cell["chosen"] for cell in cells if cell["chosen"] is not None],
-                "warnings": list(dict.fromkeys(text for cell in cells for text in cell["warnings"])),
-            }
-        )
-    return rows
-
-
-def _over_queries(cells: list[dict[str, Any]], name: str, reduce: Any) -> float | None:
-    if any(cell[name] is None for cell in cells):
-        return None
-    return float(reduce([value for cell in cells for value in cell[name]]))
 
 
 def comparison_table(results: dict[str, Any]) -> Table:
@@ -86,18 +49,29 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
     settings, summary = results["settings"], results["summary"]
     spread = "mean ± standard deviation over the trials" if settings["trials"] > 1 else "of a single trial"
     notes = [
+        results["lead"]["sentence"],  # the page leaves it out of its notes
+        feature_words(results["data"]["features"]),
+        "The p-value compares the best of each kind, picked on the same queries, so it is rather small.",
         f"Accuracy: {spread}. Predict: milliseconds per query. Support: mean number of non-zero "
-        "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum."
+        "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum.",
     ]
-    kinds = results["data"]["features"]
-    notes.append(f"Features: {'; or '.join(kinds)}.")
     notes += _chosen_notes(summary) if settings["select"] == "cv" else _fixed_notes(results)
     notes += [
         f"{row['method']}: {row['unconverged']} of {row['queries']} queries missed the tolerance."
         for row in summary
         if row["unconverged"]
     ]
+    notes += [f"{row['method']} warned: {text}" for row in summary for text in row["warnings"][:2]]
     return tuple(notes)
+
+
+def feature_words(features: dict[str, Any]) -> str:
+    """What the methods were given, in one sentence."""
+    ways: dict[str, list[str]] = {}
+    for method, candidates in features["candidates"].items():
+        ways.setdefault(" or ".join(candidates), []).append(method)
+    told = [f"{way} for {', '.join(methods)}" for way, methods in ways.items()]
+    return f"Features: {features['count']} {features['numbers']}; {'; '.join(told)}."
 
 
 def _fixed_notes(results: dict[str, Any]) -> list[str]:
@@ -130,8 +104,11 @@ def _values(values: dict[str, Any]) -> str:
     return ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
 
 
-def report_page(results: dict[str, Any], table: Table) -> str:
-    """The whole page: table, coefficients, convergence, and how to get the same numbers again."""
+def report_page(results: dict[str, Any], table: Table, data: Data | None = None) -> str:
+    """The whole page: table, errors, coefficients, convergence, and how to get the same numbers again.
+
+    With the data, samples are shown by their names and pictures.
+    """
     illustration, query = results["illustration"], None
     if "image_shape" in illustration:
         sample = illustration["sample"]
@@ -140,9 +117,39 @@ def report_page(results: dict[str, Any], table: Table) -> str:
         "compare.html",
         title="Sparse, collaborative or non-negative: which helps?",
         results=results,
-        best=max(results["summary"], key=lambda row: row["accuracy_mean"]),
         table_of_results=table,
+        matrix_of_errors=confusion_drawing(results["confusion"]),
+        pairs=confused_pairs(results["confusion"]),
+        cases=[_case(error, data) for error in results["worst_errors"]["errors"]],
         query_image=query,
         coefficients=coefficient_figure(illustration),
         convergence=convergence_figure(illustration),
     )
+
+
+def _case(error: dict[str, Any], data: Data | None) -> dict[str, Any]:
+    """What the page shows of one error and of the training samples that explain it."""
+
+    def shown(sample: int) -> dict[str, Any]:
+        picture = None if data is None else data.picture(sample)
+        return {"file": f"sample {sample}" if data is None else data.name_of(sample), "image": picture}
+
+    return {
+        **shown(error["query"]),
+        "truth": error["truth"],
+        "given": error["given"],
+        "scores": score_words(
+            error["rule"],
+            {error["given"]: error["score_of_given"], error["truth"]: error["score_of_truth"]},
+            error["place_of_truth"],
+        ),
+        "atoms": [
+            {
+                **shown(atom["sample"]),
+                "name": atom["label"],
+                "share": percent(atom["share"]),
+                "right": atom["label"] == error["truth"],
+            }
+            for atom in error["atoms"]
+        ],
+    }

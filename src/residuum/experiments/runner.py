@@ -8,6 +8,7 @@ files are also all that worker processes hand back, so progress is read from the
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,8 @@ FORMAT = "residuum cell 2"
 SETTINGS = "settings.json"
 CELLS = "cells"
 
-Say = Callable[[str], None]
+# say(text), and where cells need features first say(text, share), with the share of them that is computed.
+Say = Callable[..., None]
 OnStep = Callable[[str, int, int], None]  # on_step(text, cells done, cells in all)
 
 
@@ -100,6 +102,7 @@ class Job:
     most_workers: int = 1  # how many processes may share the work; one process is this one
     # Called with the cells to compute before other processes start, to leave on disk what all of them need.
     before_workers: Callable[[list[Cell], Say], None] = lambda cells, say: None
+    also_kept: str = ""  # a sentence for who interrupts: what is kept beside the finished cells
 
 
 def read_cell(path: Path, expected: str = FORMAT) -> dict[str, Any] | None:
@@ -109,6 +112,80 @@ def read_cell(path: Path, expected: str = FORMAT) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return cell if isinstance(cell, dict) and cell.get("format") == expected else None
+
+
+class TimeLeft:
+    """An estimate from what is done: seconds of a group for its features, and of a cell without them.
+
+    The features of a group come before its cells. Groups that are still to come are taken to need as long
+    for theirs as those before. `clock` gives the seconds.
+    """
+
+    def __init__(self, groups: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.groups = groups  # still to be begun
+        self._clock, self._now = clock, clock()
+        self._share: float | None = None  # of the features of the current group; None when there are none
+        self._first: tuple[float, float] | None = None  # seconds and share when the first ones were there
+        self._features = 0.0  # seconds spent on the features of the current group
+        self._before: list[float] = []  # the same for the groups before
+        self._cells = 0.0  # seconds spent on cells
+
+    def begin_group(self) -> None:
+        """Another group is begun."""
+        self._pass()
+        self.groups -= 1
+
+    def prepare(self, share: float) -> None:
+        """So much of the features of the current group is computed."""
+        self._share = self._share or 0.0
+        self._pass()
+        self._share = share
+        if share and self._first is None:
+            self._first = self._features, share
+
+    def compute(self) -> None:
+        """The features are complete, or there are none; a cell is computed."""
+        self._pass()
+        if self._share is not None:
+            self._before.append(self._features)
+            self._share, self._first, self._features = None, None, 0.0
+
+    def _pass(self) -> None:
+        """Book the time since the last call."""
+        before, self._now = self._now, self._clock()
+        if self._share is None:
+            self._cells += self._now - before
+        else:
+            self._features += self._now - before
+
+    def _features_left(self) -> float | None:
+        """Seconds for the features of the current and of later groups; None while it is not known."""
+        left, known = 0.0, self._before
+        if self._share is not None:
+            # What went before the first features, such as learning a codebook, does not count for the rest.
+            if self._first is None or self._share == self._first[1]:
+                return None
+            seconds, share = self._first
+            left = (self._features - seconds) / (self._share - share) * (1 - self._share)
+            known = [*known, self._features + left]
+        return left + self.groups * sum(known) / max(len(known), 1)
+
+    def words(self, finished: int, left: int) -> str:
+        """The time left in words, empty while it is not known, when so many cells are finished and left."""
+        self._pass()
+        features = self._features_left()
+        if features is None or not (features or finished):
+            return ""
+        if not finished:
+            return f"about {_rounded(features)} left for features, then {left} results"
+        return f"about {_rounded(features + left * self._cells / finished)} left"
+
+
+def _rounded(seconds: float) -> str:
+    """A time in one unit, as a person says it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def run_job(
@@ -129,18 +206,28 @@ def run_job(
     groups = [list(group) for _, group in groupby(pending, key=lambda cell: cell.group)]
     workers, total = max(1, min(n_jobs, job.most_workers, len(groups))), len(job.cells)
 
+    left_before, time_left = len(pending), TimeLeft(len(groups))
+
     def done() -> int:
         return total - sum(not cell.path(folder).exists() for cell in pending)
 
-    def say(text: str) -> None:
-        on_step(text, done(), total)
+    def say(text: str, share: float | None = None) -> None:
+        if share is None:
+            time_left.compute()
+        else:
+            time_left.prepare(share)
+        finished = done() - (total - left_before)
+        words = time_left.words(finished, left_before - finished)
+        on_step(f"{text}, {words}" if words else text, total - left_before + finished, total)
 
     try:
         if workers == 1:
             for group in groups:
+                time_left.begin_group()
                 _compute(job.work, folder, say, group)
         else:
             job.before_workers(pending, say)
+            time_left.groups = 0  # what they need was prepared before
             run_in_processes(
                 partial(_compute, job.work, folder, _say_nothing),
                 groups,
@@ -151,7 +238,7 @@ def run_job(
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"{done()} of {total} results are kept in {folder}; "
-            f"the same command with --out {folder} continues from there."
+            f"the same command with --out {folder} continues from there. {job.also_kept}".rstrip()
         ) from None
     finally:
         for part in folder.rglob(".*.part"):  # of processes that were ended while they wrote
@@ -165,7 +252,7 @@ def _is_finished(cell: Cell, folder: Path) -> bool:
     return found is not None and found["recipe"] == cell.recipe
 
 
-def _say_nothing(text: str) -> None:
+def _say_nothing(text: str, share: float | None = None) -> None:
     pass
 
 

@@ -13,12 +13,14 @@ from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.errors import UsageError
 from residuum.estimators.answers import steps_and_classifier
 from residuum.estimators.explanation import Explanation
+from residuum.explain.compared import NOT_EXACT, Comparison, compare_features
 from residuum.inputs import OwnData
 from residuum.models.file import SavedModel
-from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, to_pixels
+from residuum.reports.thumbnails import LARGEST_SIDE, Pixels, stretched
 
 # The parts of this many classes are drawn, the nearest ones.
 DRAWN = 20
+LEAST_NORM = 1e-3  # of a part that is drawn, beside a query of norm 1
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class ExplainedRow:
     query_image, atom_images : ndarray of uint8 or None
         Pictures of the query, and of all training samples.
     class_images : dict or None
-        Label -> picture of the part of that class in the reconstruction.
+        Label -> picture of the part of that class in the reconstruction, each as bright as it can be.
+    comparison : Comparison or None
+        The features of a table in the query and in the training samples that carry it.
     notes : tuple of str
         What could not be shown, and what a solver warned about.
     """
@@ -41,6 +45,7 @@ class ExplainedRow:
     query_image: Pixels | None = None
     atom_images: Pixels | None = None
     class_images: dict[Any, Pixels] | None = None
+    comparison: Comparison | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -97,20 +102,20 @@ def explain_row(
     if thumbnails is not None and len(thumbnails) < n_samples:
         thumbnails = None  # samples enrolled since then have no picture
         notes.append("The pictures in the model are of other training samples, so none is shown.")
-    query, parts = None, None
+    query, parts, comparison = None, None, None
     if data.image_shape is not None:
-        # Black and white: those of a byte, or the smallest and the largest value there is.
-        byte = np.asarray(data.features).dtype == np.uint8
-        low, high = (0.0, 255.0) if byte else (float(np.min(data.features)), float(np.max(data.features)))
-        query = to_pixels(inputs[0], data.image_shape, low=low, high=high)
+        query = stretched(inputs[0], data.image_shape)
         found = _class_parts(whole, classifier.dictionary_, steps, inputs, notes)
-        parts = {k: to_pixels(part, query.shape, low=low, high=high) for k, part in found.items()} or None
+        parts = {k: stretched(part, query.shape) for k, part in found.items()} or None
     elif data.paths is not None:
         from residuum.features.image_files import read_image
 
         query = read_image(data.paths[row], max_side=LARGEST_SIDE, min_side=1)
         notes.append("The features of an image file cannot be turned back into pixels: no part is drawn.")
-    return ExplainedRow(explanation, query, thumbnails, parts, tuple(notes))
+    else:
+        comparison = compare_features(whole, classifier.dictionary_, steps, inputs, data.columns)
+        notes += [] if comparison is None or comparison.exact else [NOT_EXACT]
+    return ExplainedRow(explanation, query, thumbnails, parts, comparison, tuple(notes))
 
 
 def _class_parts(
@@ -123,16 +128,17 @@ def _class_parts(
     """
     kinds = [type(step).__name__ for step in steps]
     for step, kind in zip(steps, kinds, strict=True):
-        if kind not in INVERSES and not hasattr(step, "inverse_transform"):
+        # A sum of kernel coordinates is the image of no picture.
+        if kind == "KernelMap" or (kind not in INVERSES and not hasattr(step, "inverse_transform")):
             notes.append(f"{kind} cannot be turned back into pixels, so the part of a class is not drawn.")
             return {}
     position = {sample: j for j, sample in enumerate(dictionary.samples.tolist())}
-    labels = [part.label for part in whole.classes[:DRAWN]]
+    labels = [part.label for part in whole.classes[:DRAWN] if part.norm > LEAST_NORM]
     parts: FloatArray = np.zeros((len(labels), dictionary.n_features))
     for part, label in zip(parts, labels, strict=True):
         used = [atom for atom in whole.atoms if atom.label == label]
         coefficients = np.array([atom.coefficient for atom in used])
-        part += coefficients @ dictionary.atoms[[position[atom.sample] for atom in used]]
+        part += coefficients @ dictionary.unit([position[atom.sample] for atom in used])
     _, scale, norm = unit_rows(inputs[-1])
     parts *= float(scale[0] * norm[0])
     for step, kind, given in zip(reversed(steps), reversed(kinds), reversed(inputs[:-1]), strict=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from residuum.reports.numbers import four_digits
+from residuum.explain.compared import Comparison
+from residuum.reports.numbers import four_digits, score_name
 from residuum.reports.table import Table
 
 CLASSES_SHOWN = 10
@@ -18,15 +19,16 @@ def class_table(content: dict[str, Any], title: str, notes: tuple[str, ...] = ()
     more = [f"{hidden} more classes with larger residuals; --json lists all."] if hidden > 0 else []
     best = frozenset({(0, 0), (0, 1)})
     title = f"{title}: {content['answer']}"
-    return Table(title, ("class", *columns), rows, best, (*more, _outcome(content), *notes))
+    headings = ("class", score_name(content["rule"]), *columns[1:])
+    return Table(title, headings, rows, best, (*more, _outcome(content), *notes))
 
 
 def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
     """The training samples that carry the query."""
     atoms, certificate = content["atoms"], content["certificate"]
-    columns = ["sample", *(["name"] if has_names(content) else []), "label", "coefficient", "share"]
+    columns = ["label", "coefficient", "share"]
     rows = tuple(
-        tuple(str(atom[name]) if name == "label" else four_digits(atom[name]) for name in columns)
+        (called(atom), str(atom["label"]), *(four_digits(atom[name]) for name in columns[1:]))
         for atom in atoms
     )
     code = (
@@ -35,8 +37,43 @@ def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
         f"{ending(certificate)}."
     )
     title = f"Training samples that carry it: {len(atoms)} of {content['atoms_used']} used"
-    headings = tuple("class" if name == "label" else name for name in columns)
-    return Table(title, headings, rows, notes=(code, *notes))
+    return Table(title, (sample_heading(content), "class", *columns[1:]), rows, notes=(code, *notes))
+
+
+def feature_table(comparison: Comparison, content: dict[str, Any]) -> Table:
+    """The most telling features: in the query, in the winning class and in its rival."""
+    rival = [] if comparison.rival is None else [str(comparison.rival)]
+    rows = tuple(
+        (
+            feature.name,
+            four_digits(feature.query),
+            *(
+                four_digits(mean.value) if mean else ""
+                for mean in (feature.winner, feature.rival)[: 1 + len(rival)]
+            ),
+            f"{feature.telling:+.2f}",
+        )
+        for feature in comparison.features
+    )
+    note = (
+        "Classes: means of the training samples that carry the query. The last column says how much nearer "
+        "the query is to the answer than to its rival, in standard deviations."
+    )
+    title = f"Features that tell most: {len(rows)} of {comparison.n_features}"
+    return Table(title, ("feature", "query", str(content["label"]), *rival, "telling"), rows, notes=(note,))
+
+
+def called(atom: dict[str, Any]) -> str:
+    """What a training sample is called: its file or its row in the file, or else its number."""
+    return str(atom["sample"]) if atom["name"] is None else str(atom["name"])
+
+
+def sample_heading(content: dict[str, Any]) -> str:
+    """What the names of the training samples are: rows of the file, counted from 0, or files."""
+    names = [atom["name"] for atom in content["atoms"]]
+    if None in names or not names:
+        return "sample"
+    return "row" if all(name.isdecimal() for name in names) else "name"
 
 
 def ending(certificate: dict[str, Any]) -> str:
@@ -53,11 +90,6 @@ def ending(certificate: dict[str, Any]) -> str:
 def has_probabilities(content: dict[str, Any]) -> bool:
     """Whether the classifier gave probabilities."""
     return content["classes"][0]["probability"] is not None
-
-
-def has_names(content: dict[str, Any]) -> bool:
-    """Whether the training samples have names other than their numbers."""
-    return any(atom["name"] not in (None, str(atom["sample"])) for atom in content["atoms"])
 
 
 def _outcome(content: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Features: scikit-learn transformers from raw samples to what the classifiers code.
 
-EigenfacePCA, Scattering2D and KernelMap take numbers; BowSift and CNNFeatures take images, and are listed in
-EXTRACTORS under the names that ``residuum features --with`` knows.
+TableEncoder takes the columns of a table; EigenfacePCA, Scattering2D and KernelMap take numbers; BowSift and
+CNNFeatures take images, and are listed in EXTRACTORS under the names that ``residuum features --with`` knows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from residuum.features.kernel_map import KernelMap
 from residuum.features.networks import NETWORKS
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
+from residuum.features.table_encoder import TableEncoder
 
 EXTRACTORS: dict[str, Callable[..., Any]] = {
     "bow_sift": BowSift,
+    "bow_sift_colour": partial(BowSift, colour=True),
+    "bow_sift_paper": BowSift.as_published,
     **{name: partial(CNNFeatures, name) for name in NETWORKS},
 }
 
@@ -34,6 +37,7 @@ __all__ = [
     "ImageFeatures",
     "KernelMap",
     "Scattering2D",
+    "TableEncoder",
     "cached_transform",
     "extract_folder",
     "extract_images",

@@ -2,17 +2,19 @@
 
     w(p) = argmin_k ||sift(p) - codebook_k||^2                   for every patch p of a regular grid
     h_cell(k) = #{p in cell : w(p) = k}                          cells: the whole image and its quarters
-    feature = (h_whole, h_tl, h_tr, h_bl, h_br) / ||.||_2        5 * n_words numbers
+    feature = sqrt(h_whole, h_tl, h_tr, h_bl, h_br) / ||.||_2    5 * n_words numbers
 
-The pyramid's two levels have equal weights (1/2 each for two levels, Lazebnik et al. 2006).
+The paper has the counts themselves in place of their square roots. The pyramid's two levels have equal
+weights (1/2 each for two levels, Lazebnik et al. 2006).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +38,7 @@ from residuum.system.packages import opencv
 from residuum.system.threads import in_order
 
 N_CELLS = 5
+N_SAMPLES = 200_000  # descriptors that the codebook is learned from, evenly from at most _FIT_IMAGES images
 _FIT_IMAGES = 1000
 _BLOCK = 128
 
@@ -64,12 +67,27 @@ def _cells(shape: tuple[int, int], patch: int, stride: int) -> npt.NDArray[np.in
     return (2 * below[:, None] + right[None, :]).ravel().astype(np.int64)
 
 
-def dense_sift(grey: Pixels, patch: int = 16, stride: int = 8) -> npt.NDArray[np.float32]:
-    """SIFT descriptors of all patches of an 8-bit grey image, row by row: (n_patches, 128)."""
-    # Smoothing in proportion to the bins, sigma = bin / 6, as VLFeat's PHOW does; OpenCV's default blurs as
-    # much as half a bin. One layer per octave is the least that OpenCV builds.
-    extractor = opencv().SIFT_create(nOctaveLayers=1, sigma=max(patch / 24, 0.51))
-    return extractor.compute(grey, _keypoints(grey.shape, patch, stride))[1]
+def dense_sift(
+    pixels: Pixels, patch: int = 32, stride: int = 8, *, smoothing: float = 0.0
+) -> npt.NDArray[np.float32]:
+    """SIFT descriptors of all patches of an 8-bit image, row by row: (n_patches, 128 * n_channels).
+
+    `smoothing` is the standard deviation of a Gaussian over the image, in bins of a quarter patch.
+    """
+    # OpenCV takes an image for blurred by 0.5 already, so 0.51 adds next to nothing; its own default blurs as
+    # much as half a bin. One layer per octave is the least that it builds.
+    extractor = opencv().SIFT_create(nOctaveLayers=1, sigma=max(smoothing * patch / 4, 0.51))
+    points = _keypoints(pixels.shape[:2], patch, stride)
+    channels = np.atleast_3d(pixels).transpose(2, 0, 1)
+    return np.hstack([extractor.compute(np.ascontiguousarray(each), points)[1] for each in channels])
+
+
+def opponent_channels(rgb: Pixels) -> Pixels:
+    """Grey, red against green, and yellow against blue: (height, width, 3), 8 bits each."""
+    red, green, blue = rgb.astype(np.float32).transpose(2, 0, 1)
+    grey = 0.299 * red + 0.587 * green + 0.114 * blue
+    against = (127.5 + (red - green) / 2, 127.5 + (red + green - 2 * blue) / 4)
+    return np.rint(np.stack([grey, *against], axis=2)).astype(np.uint8)
 
 
 @contextmanager
@@ -86,11 +104,11 @@ def _own_threads() -> Iterator[None]:
 
 
 class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Histograms of visual words (dense SIFT, k-means codebook) over a two-level spatial pyramid.
+    """``sqrt(h) / ||sqrt(h)||`` for the counts h of visual words (dense SIFT) over a spatial pyramid.
 
-    With the defaults these are the BOW-SIFT features of the paper: 16 x 16 patches every 8 pixels, 1024
-    words, 1 + 2 x 2 cells, 5,120 numbers of unit l2 norm. X is a list of images (paths or pixel arrays), not
-    a matrix of numbers; the images are read one by one, so memory does not grow with their number.
+    The features of the paper, called BOW-SIFT there, are ``BowSift.as_published()``; the defaults are better,
+    as docs/images.md shows. X is a list of images (paths or pixel arrays), not a matrix of numbers; the
+    images are read one by one, so memory does not grow with their number.
 
     An image is read by the rules of ``residuum.features.image_files``. Images with a side below `patch`
     pixels are refused.
@@ -99,15 +117,22 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     n_words : int, default=1024
         Size of the codebook.
-    patch : int, default=16
-        Side of a patch in pixels; a multiple of 4, since SIFT divides it into 4 x 4 bins.
+    patch : int or tuple of int, default=32
+        Side of a patch in pixels, a multiple of 4, since SIFT divides it into 4 x 4 bins. Patches of several
+        sizes share one codebook and one histogram.
     stride : int, default=8
         Distance between patches in pixels.
+    smoothing : float, default=0
+        Standard deviation of a Gaussian over the image, in bins of a quarter patch; 1/6 is usual elsewhere.
+    square_root : bool, default=True
+        Whether square roots of the counts are taken before they are scaled to norm 1. Inner products then
+        compare shares of words (Hellinger) instead of the few words that are frequent.
+    colour : bool, default=False
+        Whether a descriptor also holds SIFT of red against green and of yellow against blue, which takes
+        three times as long. False looks at grey images.
     max_side : int, default=512
         Longest side of an image in pixels; larger images are shrunk first, smaller ones are left as they are.
-        It bounds the time per image and makes patches comparable between cameras. The paper gives none.
-    n_samples : int, default=200_000
-        Number of descriptors that the codebook is learned from, drawn evenly from at most 1,000 images.
+        It bounds the time per image and makes patches comparable between cameras.
     random_state : int, RandomState instance or None, default=0
         Choice of images and descriptors, and the start of k-means.
     n_jobs : int or None, default=None
@@ -115,7 +140,7 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    codebook_ : ndarray of float32, shape (n_words, 128)
+    codebook_ : ndarray of float32, shape (n_words, 128), or (n_words, 384) with colour
         The visual words.
 
     See Also
@@ -132,25 +157,38 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     learned_array = "codebook_"  # what `fit_extractor` keeps, since k-means takes long
+    feature_version = 2
 
     def __init__(
         self,
         n_words: int = 1024,
         *,
-        patch: int = 16,
+        patch: int | tuple[int, ...] = 32,
         stride: int = 8,
+        smoothing: float = 0.0,
+        square_root: bool = True,
+        colour: bool = False,
         max_side: int = 512,
-        n_samples: int = 200_000,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.n_words = n_words
         self.patch = patch
         self.stride = stride
+        self.smoothing = smoothing
+        self.square_root = square_root
+        self.colour = colour
         self.max_side = max_side
-        self.n_samples = n_samples
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    @classmethod
+    def as_published(cls, n_words: int = 1024, *, n_jobs: int | None = None) -> BowSift:
+        """The literal recipe of the paper: 16 x 16 patches every 8 pixels, plain counts, 5,120 numbers.
+
+        The paper does not mention smoothing; that of VLFeat's PHOW, a sixth of a bin, is used.
+        """
+        return cls(n_words, patch=16, smoothing=1 / 6, square_root=False, n_jobs=n_jobs)
 
     def fit(self, X: Any, y: object = None) -> BowSift:
         """Learn the codebook by mini-batch k-means on sampled descriptors.
@@ -174,16 +212,16 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         chosen = np.sort(random.permutation(len(images))[:_FIT_IMAGES])
         seeds = random.randint(2**31, size=len(chosen))
-        each = -(-self.n_samples // len(chosen))
+        each = -(-N_SAMPLES // len(chosen))
 
         def sample(job: tuple[int, int]) -> npt.NDArray[np.float32]:
-            descriptors = dense_sift(self.read(images[job[0]]), self.patch, self.stride)
+            descriptors = self._described(self.read(images[job[0]]))
             keep = np.random.default_rng(job[1]).permutation(len(descriptors))[:each]
             return descriptors[np.sort(keep)]
 
         with _own_threads():
             parts = list(in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs))
-            descriptors = np.concatenate(parts)[: self.n_samples]
+            descriptors = np.concatenate(parts)[:N_SAMPLES]
             if len(descriptors) < self.n_words:
                 raise UsageError(
                     f"BowSift needs at least n_words={self.n_words} patches to learn its codebook. "
@@ -215,41 +253,72 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return np.stack(list(in_order(encode, images, n_jobs=self.n_jobs)))
 
     def read(self, source: ImageSource) -> Pixels:
-        """Return one image as `transform` sees it: grey, uint8, longest side at most `max_side`."""
-        return read_image(source, mode="grey", max_side=self.max_side, min_side=self.patch)
+        """Return one image as `transform` sees it: uint8, grey or RGB, longest side at most `max_side`."""
+        mode: Literal["rgb", "grey"] = "rgb" if self.colour else "grey"
+        return read_image(source, mode=mode, max_side=self.max_side, min_side=max(self._patches))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of all that the features of an image depend on."""
         check_is_fitted(self)
-        parameters = (RULES_VERSION, self.patch, self.stride, self.max_side)
-        text = f"BowSift {parameters} {self.codebook_.shape}"
+        names = ("stride", "smoothing", "square_root", "colour", "max_side")
+        parameters = (RULES_VERSION, self._patches, *(getattr(self, name) for name in names))
+        text = f"BowSift {self.feature_version} {parameters} {self.codebook_.shape}"
         return sha256(text.encode(), np.ascontiguousarray(self.codebook_, dtype=np.float32))
+
+    @property
+    def descriptor_length(self) -> int:
+        """Numbers of a descriptor: 128 for each channel."""
+        return 128 * (3 if self.colour else 1)
+
+    @property
+    def _patches(self) -> tuple[int, ...]:
+        return tuple(self.patch) if isinstance(self.patch, Sequence) else (self.patch,)
 
     @property
     def _n_features_out(self) -> int:
         return N_CELLS * len(self.codebook_)
 
+    def _described(self, pixels: Pixels) -> npt.NDArray[np.float32]:
+        """Descriptors of all patches of an image that `read` returned, size after size."""
+        channels = opponent_channels(pixels) if self.colour else pixels
+        return np.concatenate(
+            [dense_sift(channels, patch, self.stride, smoothing=self.smoothing) for patch in self._patches]
+        )
+
     def _encode(self, source: ImageSource, scorer: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        grey = self.read(source)
-        words = nearest_words(dense_sift(grey, self.patch, self.stride), scorer)
-        cells = _cells(grey.shape, self.patch, self.stride)
-        n_words = len(self.codebook_)
+        pixels, n_words = self.read(source), len(self.codebook_)
+        words = nearest_words(self._described(pixels), scorer)
+        cells = np.concatenate([_cells(pixels.shape[:2], patch, self.stride) for patch in self._patches])
         quarters = np.bincount(cells * n_words + words, minlength=4 * n_words)
         counts = np.concatenate([quarters.reshape(4, -1).sum(axis=0), quarters]).astype(np.float64)
+        if self.square_root:
+            counts = np.sqrt(counts)
         return (counts / np.linalg.norm(counts)).astype(np.float32)  # at least one patch: never zero
 
     def _check_parameters(self) -> None:
-        check_integers(self, n_words=(1, 2**20), n_samples=(1, 2**31 - 1))
-        check_integers(self, patch=(4, 1024), stride=(1, 1024), max_side=(4, 2**15))
-        if self.patch % 4 or self.patch > self.max_side:
-            refuse(self, "patch", f"a multiple of 4, at most max_side={self.max_side}")
+        check_integers(self, n_words=(1, 2**20), stride=(1, 1024), max_side=(4, 2**15))
+        allowed = f"a multiple of 4 from 4 to max_side={self.max_side}, or a tuple of such numbers"
+        whole = all(isinstance(each, Integral) and not isinstance(each, bool) for each in self._patches)
+        if not whole or not self._patches:
+            refuse(self, "patch", allowed)
+        if any(each % 4 or not 4 <= each <= min(self.max_side, 1024) for each in self._patches):
+            refuse(self, "patch", allowed)
+        if (
+            isinstance(self.smoothing, bool)
+            or not isinstance(self.smoothing, Real)
+            or not 0 <= self.smoothing <= 4
+        ):
+            refuse(self, "smoothing", "a number from 0 to 4, in bins of a quarter patch")
+        for name in ("square_root", "colour"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                refuse(self, name, "True or False")
 
     def __sklearn_tags__(self) -> Any:
         return images_as_input(super().__sklearn_tags__())
 
 
 def word_scorer(codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Matrix (129, n_words) that gives the rows (d, 1) the scores d'c_k - ||c_k||^2 / 2."""
+    """Matrix (length + 1, n_words) that gives the rows (d, 1) the scores d'c_k - ||c_k||^2 / 2."""
     return np.vstack([codebook.T, -0.5 * np.einsum("kd,kd->k", codebook, codebook)])
 
 

@@ -100,7 +100,8 @@ def cache_key(transformer: BaseEstimator, X: npt.ArrayLike) -> str:
     """Return the hexadecimal SHA-256 of a transformer, its learned state and the data."""
     kind = type(transformer)
     state = {name: value for name, value in vars(transformer).items() if name != "n_jobs"}
-    version = getattr(sys.modules[kind.__module__.partition(".")[0]], "__version__", "")
+    release = getattr(sys.modules[kind.__module__.partition(".")[0]], "__version__", "")
+    version = (release, getattr(kind, "feature_version", 1))
     X = np.ascontiguousarray(_numbers(X, "X"))
     about = (FORMAT, kind.__module__, kind.__qualname__, version, joblib.hash(state, hash_name="sha1"))
     return sha256(repr((*about, X.dtype.str, X.shape)).encode(), X.reshape(-1).view(np.uint8))

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Samples less their own mean have about 1e-16 (float32: 1e-7); those less another mean about 1/sqrt(n).
-_LARGEST_OF_CENTRED = 1e-4
+# Samples less their own mean have 0, up to rounding; 500 samples less a mean of others like them 0.05 or 0.06;
+# features of networks, scattering and pixels as they are 0.6 and more.
+_LARGEST_OF_CENTRED = 0.1
 
 
 def looks_centred(X: npt.NDArray[Any]) -> bool:
-    """``||sum_i x_i|| <= 1e-4 sum_i ||x_i||``: whether the rows sum to zero, up to rounding.
+    """``||sum_i x_i|| <= 0.1 sum_i ||x_i||``: whether the mean of the rows is small beside them.
 
-    If they do, and a subset does not, every negative multiple of a sample is a non-negative combination of
-    the others: non-negative codes then reach the whole span, just like codes of any sign. Exact NRC uses all
-    samples, cannot prove its codes, and is slow and often wrong (docs/embeddings.md). It works on samples
-    less the mean of other samples.
+    If they sum to zero, every negative multiple of a sample is a non-negative combination of the others:
+    non-negative codes reach the whole span, just like codes of any sign. Exact NRC then uses all samples,
+    cannot prove its codes, and is slow and often wrong. Where the sum is only small it is often much worse
+    than on raw samples, but not always (docs/embeddings.md).
 
     Parameters
     ----------

@@ -130,7 +130,8 @@ def extract_images(
             progress(done, len(paths))
     if not keys:
         reasons = "; ".join(f"{path}: {reason}" for path, reason in skipped[:3])
-        raise DataError(f"There is no usable image among {len(paths)} files. {reasons}".rstrip())
+        files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+        raise DataError(f"There is no usable image among {files}. {reasons}".rstrip())
     usable = np.fromiter(keys, dtype=np.int64)
     return ImageFeatures(usable, tuple(skipped), n_computed, store, tuple(keys.values()))
 

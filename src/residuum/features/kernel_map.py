@@ -26,7 +26,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from residuum.plain_numbers import check_numbers
 from residuum.system.threads import all_or_nothing
@@ -255,6 +255,45 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         # Below this, rounding of the two terms hides their difference.
         outside[outside < self._own(X) * 10 * len(self.landmarks_) * np.finfo(X.dtype).eps] = 0
         return np.column_stack([inside, np.sqrt(outside)])
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Samples from their coordinates, whatever the length of these.
+
+        Where all training samples are landmarks it is the training sample in the same direction. From the
+        coordinates over landmarks the RBF kernel tells the distances from all of them, up to one number u:
+        ``-log(z(x)'z(l_i)) / gamma = ||l_i||^2 - 2 l_i'x + u``, which is solved for x by least squares.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, rank + 1), or (n_samples, rank) with landmarks
+            Coordinates of training samples; with landmarks and the RBF kernel, of any samples. A sum of
+            coordinates is not the image of any sample.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The samples.
+        """
+        check_is_fitted(self, "projection_")
+        if self.kernel == "precomputed" or not (self.exact_ or self.kernel == "rbf"):
+            raise ValueError(
+                f"KernelMap with kernel={self.kernel!r} cannot turn coordinates back into samples: that "
+                "needs all training samples as landmarks, or the RBF kernel."
+            )
+        inside, _ = self._inside(self.landmarks_)  # (n_landmarks, rank)
+        products = check_array(X, dtype=np.float64)[:, : inside.shape[1]] @ inside.T
+        if self.exact_:
+            norms = np.sqrt(np.einsum("ij,ij->i", inside, inside))
+            return self.landmarks_[(products / np.where(norms > 0, norms, 1)).argmax(axis=1)]
+        columns = np.column_stack([-2 * self.landmarks_, np.ones(len(self.landmarks_))])
+        squares = np.einsum("ij,ij->i", self.landmarks_, self.landmarks_)
+        found = np.empty((len(products), self.landmarks_.shape[1]))
+        for i, row in enumerate(products):
+            near = np.flatnonzero(row > 1e-6 * row.max())  # of the others rounding leaves no distance
+            right = -np.log(row[near]) / self.gamma_ - squares[near]
+            weights = row[near] / row.max()  # by which rounding matters less
+            found[i] = np.linalg.lstsq(weights[:, None] * columns[near], weights * right, rcond=None)[0][:-1]
+        return found
 
     @property
     def _n_features_out(self) -> int:

@@ -8,7 +8,7 @@ rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from residuum.errors import DataFormatError, DataNotFoundError, UsageError
-from residuum.inputs.columns import ColumnOptions, TextFormat
+from residuum.inputs.columns import ColumnOptions, TableFormat
 from residuum.inputs.matlab import mat_shapes, read_mat
 from residuum.inputs.own_data import Array, OwnData, checked, quoted_list
 from residuum.inputs.splitting import join_train_and_test
@@ -40,19 +40,19 @@ PARTS = (
 Arrays = Mapping[str, Callable[[], Array]]
 
 
-def read_npz(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
+def read_npz(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read an .npz file by the names of its arrays."""
     with open_npz(path) as arrays:
-        return _by_names(path, arrays, options, text.missing)
+        yield _by_names(path, arrays, options, form.missing)
 
 
-def read_mat_file(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
+def read_mat_file(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read a MATLAB file (version 4 to 7) by the names of its variables."""
 
     def read(name: str) -> Array:
         return _matlab_array(read_mat(path, [name])[name])
 
-    return _by_names(path, {name: partial(read, name) for name in mat_shapes(path)}, options, text.missing)
+    yield _by_names(path, {name: partial(read, name) for name in mat_shapes(path)}, options, form.missing)
 
 
 def _matlab_array(value: Any) -> Array:
@@ -63,12 +63,12 @@ def _matlab_array(value: Any) -> Array:
     return np.char.strip(array) if array.dtype.kind == "U" else array
 
 
-def read_npy_pair(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
+def read_npy_pair(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read features and labels from two .npy files, mapped rather than loaded."""
     content, label = {"X": np.atleast_2d(_map_npy(path))}, None
     if options.labels is not None:
         content["y"], label = _map_npy(options.labels), options.labels.name
-    return _samples(path, content, options, text.missing, label=label)
+    yield _samples(path, content, options, form.missing, label=label)
 
 
 def _map_npy(path: Path) -> Array:

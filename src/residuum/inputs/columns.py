@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,14 @@ LABEL_NAMES = ("label", "labels", "class", "classes", "target", "y")
 NAME_NAMES = ("name", "names", "id", "file", "filename", "file_name", "path", "image", "sample", "sample_id")
 ROLE_NAMES = {*LABEL_NAMES, *NAME_NAMES, "split", "group", "groups", "fold", "species", "subject"}
 
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4})"
+    rf"|\d{{1,2}}[-. ]+{_MONTH}[-,. ]+\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})([T ,]+\d{{1,2}}:.*)?"
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]m)?",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True)
 class ExpectedColumns:
@@ -29,16 +39,22 @@ class ExpectedColumns:
         Number of features of the raw input.
     label : str or None
         Name or number of the label column; it may be absent from new data.
+    texts : tuple of int
+        Positions of the features that are text.
+    without : tuple of int
+        Positions among the columns of features that training left out; used where columns have no names.
     """
 
     columns: tuple[str, ...] | None
     n_features: int
     label: str | None
+    texts: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class TextFormat:
-    """How a text table is written; None means that it is guessed.
+class TableFormat:
+    """How a table is written and what its cells stand for; None means that it is guessed.
 
     Attributes
     ----------
@@ -50,8 +66,17 @@ class TextFormat:
         The decimal mark.
     encoding : str
         Encoding of the file; a byte-order mark overrules it.
-    missing : {"error", "drop"}
-        What to do with a row that lacks a number: stop and name it, or leave the row out.
+    missing : {"error", "drop", "impute"}
+        What to do where a value is missing: stop and name the cell, leave the row out, or keep the gap for
+        the model to fill in.
+    sheet : str or None
+        The sheet of a workbook; None is the first.
+    encode : bool
+        Whether columns of text may be features. They are then read as objects.
+    as_text : tuple of str or int
+        Columns that are text whatever they look like, such as codes made of digits.
+    keep : tuple of str or int
+        Columns that are features whatever they look like, ids for example.
     """
 
     header: bool | None = None
@@ -59,6 +84,10 @@ class TextFormat:
     decimal: str | None = None
     encoding: str = "utf-8"
     missing: str = "error"
+    sheet: str | None = None
+    encode: bool = False
+    as_text: tuple[str | int, ...] = ()
+    keep: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,15 +100,21 @@ class ColumnOptions:
     drop: tuple[str | int, ...] = ()
     labels: Path | None = None  # the file of the labels
     expected: ExpectedColumns | None = None
+    block_rows: int | None = None  # how many rows to read at a time; None is all of them
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Positions of the columns that are "label", "split", "groups" or "name", and of the features."""
+    """Positions of the columns that are "label", "split", "groups" or "name", and of the features.
+
+    `texts` and `kept` are positions among the features: those of text, and those that the user wants to keep.
+    """
 
     positions: dict[str, int]
     features: list[int]
     notes: list[str]
+    texts: list[int]
+    kept: list[int]
 
 
 class Columns:
@@ -117,8 +152,10 @@ class Columns:
                 f"Give a name, or a position from 0 to {self.n - 1} (or -1 for the last)."
             ) from None
 
-    def roles(self, options: ColumnOptions) -> Roles:
+    def roles(self, options: ColumnOptions, form: TableFormat) -> Roles:
         """Decide about every column: as the user said, as the model expects, or by a guess that is noted."""
+        kept = {self.position(column, "--keep") for column in form.keep}
+        as_text = {self.position(column, "--text") for column in form.as_text}
         positions: dict[str, int] = {}
         for role, wanted in (("label", options.label), ("split", options.split), ("groups", options.group)):
             if wanted is None:
@@ -130,11 +167,13 @@ class Columns:
         dropped = {self.position(column, "--drop") for column in options.drop}
         expected, notes = options.expected, list[str]()
         if expected is None:
-            self._find_names(positions, dropped, notes)
+            self._find_names(positions, dropped | kept | as_text, notes)
             features = self._free(positions, dropped)
             if "label" not in positions:
-                positions["label"] = self._guess_label(features, notes)
+                free = [i for i in features if i not in kept | as_text]
+                positions["label"] = self._guess_label(free, notes)
                 features.remove(positions["label"])
+            texts = self._text_features(features, as_text, encode=form.encode)
         elif expected.columns is None or self.names is None:
             features = self._by_position(positions, dropped, expected)
             if expected.columns is not None:
@@ -147,8 +186,15 @@ class Columns:
                 notes.append(f"columns that the model does not know are ignored: {quoted_list(unknown)}")
             if features != sorted(features):
                 notes.append("the columns are in another order than in training: they are taken by name")
-        self._check_features(features)
-        return Roles(positions, features, notes)
+        if expected is not None:
+            texts = [features[j] for j in expected.texts]
+            self._check_kinds(features, texts)
+        if not features:
+            raise DataFormatError(f"{self.where}: no column of features is left beside the label.")
+        place = {position: j for j, position in enumerate(features)}
+        return Roles(
+            positions, features, notes, [place[i] for i in texts], [place[i] for i in kept if i in place]
+        )
 
     def _free(self, positions: dict[str, int], others: set[int]) -> list[int]:
         return [i for i in range(self.n) if i not in others and i not in positions.values()]
@@ -173,10 +219,7 @@ class Columns:
         texts = [i for i in free if self.text[i] is not None]
         if len(known) > 1 or (not known and len(texts) > 1):
             listed = ", ".join(self.called(i) for i in (known or texts)[:5])
-            raise UsageError(
-                f"{self.where}: {listed} may all be the label. Name it with --label and leave other text out "
-                "with --drop."
-            )
+            raise UsageError(f"{self.where}: {listed} may all be the label. Name it with --label.")
         label = (known or texts or free)[-1]
         why = "its name" if known else "the only one that is not numbers" if texts else "the last one"
         notes.append(f"label: {self.called(label)}, guessed as {why}; --label says otherwise")
@@ -187,10 +230,13 @@ class Columns:
     ) -> list[int]:
         """As many columns of features as the model takes; the label column may be there or not."""
         free = self._free(positions, dropped)
-        if "label" not in positions and expected.label is not None and len(free) != expected.n_features:
+        sizes = {expected.n_features, expected.n_features + len(expected.without)}
+        if "label" not in positions and expected.label is not None and len(free) not in sizes:
             with suppress(UsageError):  # new data need no labels
                 positions["label"] = self.position(expected.label, "--label")
             free = self._free(positions, dropped)
+        if len(free) == expected.n_features + len(expected.without):
+            free = [i for j, i in enumerate(free) if j not in expected.without]
         if len(free) != expected.n_features:
             raise DataFormatError(
                 f"{self.where} has {len(free)} columns of features, the model takes {expected.n_features}. "
@@ -213,16 +259,35 @@ class Columns:
             positions.setdefault("label", where[label])
         return [where[name] for name in wanted]
 
-    def _check_features(self, features: list[int]) -> None:
-        texts = [i for i in features if self.text[i] is not None]
-        if texts:
-            more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+    def _text_features(self, features: list[int], as_text: set[int], *, encode: bool) -> list[int]:
+        """Features that are text, if text may be one; dates may not, since no two rows share one."""
+        found = [i for i in features if self.text[i] is not None or i in as_text]
+        guessed = [i for i in found if i not in as_text]
+        dates = [i for i in guessed if _DATE.fullmatch(str(self.text[i]).strip())]
+        for texts, what in ((dates, "a date"), ([] if encode else found, "text")):
+            if texts:
+                more = f" (and {len(texts) - 1} more of the kind)" if len(texts) > 1 else ""
+                example = f": {quoted(self.text[texts[0]])}" if self.text[texts[0]] is not None else ""
+                name = str(texts[0]) if self.names is None else shlex.quote(self.names[texts[0]])
+                advice = (
+                    "Turn it into numbers first, such as the days since a first date, or month and weekday"
+                    if texts is dates
+                    else "Encode such columns with --encode auto"
+                )
+                raise DataFormatError(
+                    f"{self.where}: {self.called(texts[0])}{more} holds {what}{example}, and features must "
+                    f"be numbers. {advice}, leave it out with --drop {name}, or name it as --label."
+                )
+        return found
+
+    def _check_kinds(self, features: list[int], texts: list[int]) -> None:
+        """Refuse text where a model takes numbers."""
+        wrong = [i for i in features if self.text[i] is not None and i not in texts]
+        if wrong:
             raise DataFormatError(
-                f"{self.where}: {self.called(texts[0])}{more} holds text ({quoted(self.text[texts[0]])}), "
-                "and features must be numbers. Leave it out with --drop, or name it as --label."
+                f"{self.where}: {self.called(wrong[0])} holds text ({quoted(self.text[wrong[0]])}), and the "
+                "model takes numbers there."
             )
-        if not features:
-            raise DataFormatError(f"{self.where}: no column of features is left beside the label.")
 
 
 def table_data(
@@ -234,13 +299,15 @@ def table_data(
     row_place: Callable[[int], str],
     missing: str,
     notes: Sequence[str] = (),
+    first: int = 0,
 ) -> OwnData:
-    """The samples of a table: numbers of its features (nan: missing) and cells of the columns by role.
+    """The samples of a table: its features (nan or None: missing) and cells of the columns by role.
 
-    ``row_place(i)`` names row i in errors, by its line or its number.
+    ``row_place(i)`` names row i in errors, by its line or its number; `first` is the number of the first row.
     """
     header, label = columns.names, roles.positions.get("label")
     texts = {role: np.array(column, dtype=np.str_) for role, column in cells.items()}
+    last = first + len(features)
 
     def place(row: int, column: int | str) -> str:
         position = roles.features[column] if isinstance(column, int) else roles.positions[column]
@@ -251,11 +318,14 @@ def table_data(
         kind="table",
         features=features,
         labels=texts.get("label"),
-        names=texts.get("name", np.arange(len(features)).astype(np.str_)),
+        names=texts.get("name", np.arange(first, last).astype(f"<U{len(str(last))}")),
         columns=None if header is None else tuple(header[i] for i in roles.features),
         label=None if label is None else (header[label] if header else str(label)),
         split=texts.get("split"),
         groups=texts.get("groups"),
         notes=(*notes, *roles.notes),
+        texts=tuple(roles.texts),
+        called=tuple(str(i) if header is None or not header[i] else header[i] for i in roles.features),
+        kept=tuple(roles.kept),
     )
     return checked(data, place, missing=missing)

@@ -107,7 +107,7 @@ def _thumbnails_of_rows(values: npt.NDArray[Any]) -> Pixels | None:
 
 def guess_image_shape(data: OwnData) -> tuple[int, int] | None:
     """The side of a square twice, where rows look like its pixels: whole numbers from 0 to 255; else None."""
-    if data.features is None or data.image_shape is not None:
+    if data.features is None or data.features.dtype == object or data.image_shape is not None:
         return None
     side = math.isqrt(data.features.shape[1])
     some = np.asarray(data.features[:1000])

@@ -1,12 +1,13 @@
-"""A folder of images: one sub-folder per class, or train/ and test/ with the classes below them."""
+"""Images: one sub-folder per class, train/ and test/ with the classes below them, or a list of files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from residuum.errors import DataFormatError, UsageError
+from residuum.errors import DataFormatError, DataNotFoundError, UsageError
 from residuum.features.image_files import list_folder
 from residuum.inputs.columns import ColumnOptions
 from residuum.inputs.own_data import PART_NAMES, OwnData, as_split
@@ -44,3 +45,16 @@ def read_image_folder(path: Path, options: ColumnOptions) -> OwnData:
         paths=tuple(path / name for name in names),
         notes=tuple(notes),
     )
+
+
+def read_image_list(paths: Sequence[Path], *, source: str) -> OwnData:
+    """Image files by name, without labels; nothing is decoded yet. `source` says who named them."""
+    if not paths:
+        raise DataFormatError(f"There is no name of an image in {source}. Give one file on each line.")
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder. DATA is one folder of images, or one or more image files.")
+        if not path.exists():
+            raise DataNotFoundError(f"{path} does not exist. All files that DATA names must be there.")
+    names = np.array([str(path) for path in paths], dtype=np.str_)
+    return OwnData(source=source, kind="images", features=None, labels=None, names=names, paths=tuple(paths))

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 # Names the cell of a row in errors; the column is the position of a feature, or "label", "split" or "groups".
 Place = Callable[[int, int | str], str]
 
+_NONE = np.array(None, dtype=object)
 TRAIN, TEST = "train", "test"
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0*)?")
@@ -44,8 +45,9 @@ class OwnData:
         The file or folder that was read.
     kind : {"table", "array", "images"}
         A table has columns, perhaps with names; an array holds numbers, perhaps pixels; images are files.
-    features : ndarray of float, shape (n_samples, n_features), or None
-        None for a folder of images, whose features are computed from `paths`.
+    features : ndarray of shape (n_samples, n_features) or None
+        Numbers, nan where one is missing and is to be filled in; objects where some columns are text, None
+        where a cell is missing. None for a folder of images, whose features are computed from `paths`.
     labels : ndarray of shape (n_samples,) or None
         Text, or whole numbers where all labels are.
     names : ndarray of str, shape (n_samples,)
@@ -64,6 +66,14 @@ class OwnData:
         (height, width) or (height, width, 3) where a row of `features` holds the pixels of an image.
     notes : tuple of str
         What was guessed or left out, one sentence each, for the user to read.
+    texts : tuple of int
+        Positions of the features that are text.
+    called : tuple of str or None
+        How an option names each feature of a table: by name, or by position in the file where it has none.
+    kept : tuple of int
+        Positions of the features that the user wants whatever they look like.
+    left_out : int
+        Number of rows that were left out because a value is missing.
     """
 
     source: str
@@ -78,13 +88,19 @@ class OwnData:
     paths: tuple[Path, ...] | None = None
     image_shape: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
+    texts: tuple[int, ...] = ()
+    called: tuple[str, ...] | None = None
+    kept: tuple[int, ...] = ()
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.names)
 
     def rows(self, chosen: Any) -> OwnData:
-        """The same with some of the samples, by index or mask."""
+        """The same with some of the samples, by index or mask; their features are not copied if all stay."""
         index = np.arange(len(self))[chosen]
+        if np.array_equal(index, np.arange(len(self))):
+            return self
         arrays = {name: getattr(self, name) for name in ("features", "labels", "names", "split", "groups")}
         picked: dict[str, Any] = {k: array[index] for k, array in arrays.items() if array is not None}
         if self.paths is not None:
@@ -97,12 +113,9 @@ class OwnData:
 
 
 def checked(data: OwnData, place: Place, *, missing: str) -> OwnData:
-    """Samples with finite features, typed labels, a split and groups, from raw content."""
-    rows = _complete_rows(data, place, drop=missing == "drop")
-    n_rows = len(data)
-    if len(rows) < n_rows:
-        left_out = f"{n_rows - len(rows)} of {n_rows} rows with missing values are left out"
-        data = data.rows(rows).noted(left_out)
+    """Samples with typed labels, a split and groups, from raw content; rows that lack a value as asked."""
+    rows = _usable_rows(data, place, missing)
+    data = replace(data.rows(rows), left_out=len(data) - len(rows))
 
     def places(role: str) -> Callable[[int], str]:
         return lambda i: place(int(rows[i]), role)
@@ -118,30 +131,36 @@ def checked(data: OwnData, place: Place, *, missing: str) -> OwnData:
     return data
 
 
-def _complete_rows(data: OwnData, place: Place, *, drop: bool) -> Array:
-    """Numbers of the rows without a missing value; infinite values are always an error."""
+def _usable_rows(data: OwnData, place: Place, missing: str) -> Array:
+    """Numbers of the rows that stay; an infinite value is always an error, and a missing one may be."""
     X = data.features
     assert X is not None
-    if X.dtype.kind != "f":
+    if X.dtype.kind not in "fO":
         return np.arange(len(X))
-    complete = np.ones(len(X), dtype=bool)
+    usable = np.ones(len(X), dtype=bool)
     for first in range(0, len(X), 4096):
         block = X[first : first + 4096]
-        wrong = np.isinf(block) if drop else ~np.isfinite(block)
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0].tolist()
-            where, value = place(first + row, column), block[row, column]
-            if not np.isnan(value):
-                raise DataFormatError(f"{where}: {value} is not a finite number.")
-            column_too = ", or leave out the column with --drop" if data.kind == "table" else ""
-            raise DataFormatError(
-                f"{where}: the value is missing. Fill it in, or leave such rows out with --missing drop"
-                f"{column_too}."
-            )
-        complete[first : first + 4096] = ~np.isnan(block).any(axis=1)
-    if not complete.any():
-        raise DataFormatError(f"{data.source}: every row has a missing value, so none is left.")
-    return np.flatnonzero(complete)
+        gaps = missing_cells(block)
+        wrong = np.zeros_like(gaps) if X.dtype == object else np.isinf(block)
+        for cells, is_error in ((wrong, True), (gaps, missing == "error")):
+            if is_error and cells.any():
+                row, column = np.argwhere(cells)[0].tolist()
+                where = place(first + row, column)
+                if cells is wrong:
+                    raise DataFormatError(f"{where}: {block[row, column]} is not a finite number.")
+                column_too = ", or the column with --drop" if data.kind == "table" else ""
+                raise DataFormatError(
+                    f"{where}: the value is missing. Fill it in, have it filled in with --missing impute, or "
+                    f"leave such rows out with --missing drop{column_too}."
+                )
+        if missing == "drop":
+            usable[first : first + 4096] = ~gaps.any(axis=1)
+    return np.flatnonzero(usable)
+
+
+def missing_cells(features: Array) -> npt.NDArray[np.bool_]:
+    """Where a value is missing: nan among numbers, None among objects."""
+    return np.equal(features, _NONE).astype(np.bool_) if features.dtype == object else np.isnan(features)
 
 
 def _refuse_empty(cells: Array, place: Callable[[int], str], what: str) -> None:

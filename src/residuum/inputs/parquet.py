@@ -2,53 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from residuum.errors import DataFormatError
-from residuum.inputs.columns import ColumnOptions, Columns, Roles, TextFormat, table_data
-from residuum.inputs.own_data import OwnData
+from residuum.inputs.columns import ColumnOptions, Columns, Roles, TableFormat, table_data
+from residuum.inputs.own_data import Array, OwnData
 from residuum.system.files import naming_damage
 from residuum.system.packages import package
+from residuum.system.progress import tell_progress
 
 _INSTALL = "pip install 'residuum[tables]', or save the table as CSV."
+_BATCH_ROWS = 2**16
 
 
-def read_parquet(path: Path, options: ColumnOptions, text: TextFormat) -> OwnData:
+def read_parquet(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read a Parquet file; its rows are numbered from 0.
 
     A column of lists of numbers, as embeddings are kept, is taken for an array; it must be the only feature.
     """
     types, parquet = package("pyarrow", _INSTALL).types, package("pyarrow.parquet", _INSTALL)
     with naming_damage(path, "a Parquet file"):
-        table = parquet.read_table(path)
-    if not table.num_rows or not table.num_columns:
+        file = parquet.ParquetFile(path)
+    n_rows, names = file.metadata.num_rows, file.schema_arrow.names
+    if not n_rows or not names:
         raise DataFormatError(f"{path} holds no rows.")
-    header = ["" if name == "__index_level_0__" else name for name in table.column_names]
-    columns = Columns(str(path), header, [_example_of_text(values, types) for values in table.columns])
-    lists = {i for i, values in enumerate(table.columns) if _holds_lists(values.type, types)}
+    header = ["" if name == "__index_level_0__" else name for name in names]
+    with naming_damage(path, "a Parquet file"):
+        head = next(file.iter_batches(batch_size=1000))
+    columns = Columns(str(path), header, [_example_of_text(values, types) for values in head.columns])
+    lists = {i for i, values in enumerate(head.columns) if _holds_lists(values.type, types)}
     if len(lists) == 1 and options.expected is not None and options.expected.columns is None:
         only = tuple(header[i] for i in lists)  # the model knows an array, which is this column by any name
         options = replace(options, expected=replace(options.expected, columns=only))
-    roles = columns.roles(options)
+    roles = columns.roles(options, form)
     if lists.intersection(roles.features):
-        roles, features = _embeddings(table, columns, roles)
-    else:
-        features = np.empty((table.num_rows, len(roles.features)))
+        yield _embeddings(path, file.read(), columns, roles, form.missing)
+        return
+    batches = _batches(path, file, options.block_rows or _BATCH_ROWS)
+    whole = [(n_rows, batches)]
+    first = 0
+    for n, group in whole if options.block_rows is None else ((len(batch), [batch]) for batch in batches):
+        features, cells = _content(group, n, roles)
+        yield table_data(
+            columns,
+            roles,
+            features,
+            cells,
+            row_place=partial(_place, path, first),
+            missing=form.missing,
+            first=first,
+        )
+        first += n
+
+
+def _place(path: Path, first: int, row: int) -> str:
+    return f"{path}, row {first + row}"
+
+
+def _batches(path: Path, file: Any, size: int) -> Iterator[Any]:
+    """Consecutive rows of the file, at most `size` at a time."""
+    batches, done = file.iter_batches(batch_size=size), 0
+    while True:
+        with naming_damage(path, "a Parquet file"):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        done += len(batch)
+        tell_progress(f"reading {path.name}", done, file.metadata.num_rows)
+        yield batch
+
+
+def _content(batches: Iterable[Any], n_rows: int, roles: Roles) -> tuple[Array, dict[str, list[str]]]:
+    """Features of these rows, and the cells of the columns with a role."""
+    features = np.empty((n_rows, len(roles.features)), dtype=object if roles.texts else np.float64)
+    cells: dict[str, list[str]] = {role: [] for role in roles.positions}
+    done = 0
+    for batch in batches:
+        some = slice(done, done + len(batch))
         for j, i in enumerate(roles.features):
-            features[:, j] = table.column(i).to_numpy()  # null becomes nan
-    data = table_data(
-        columns,
-        roles,
-        features,
-        {role: _cells(table.column(i)) for role, i in roles.positions.items()},
-        row_place=lambda row: f"{path}, row {row}",
-        missing=text.missing,
-    )
-    return replace(data, kind="array", columns=None) if lists.intersection(roles.features) else data
+            if j in roles.texts:
+                features[some, j] = [cell or None for cell in _cells(batch.column(i))]
+            else:
+                numbers = (
+                    batch.column(i).to_numpy(zero_copy_only=False).astype(np.float64)
+                )  # null becomes nan
+                features[some, j] = np.where(np.isnan(numbers), None, numbers) if roles.texts else numbers
+        for role, i in roles.positions.items():
+            cells[role] += _cells(batch.column(i))
+        done += len(batch)
+    return features, cells
 
 
 def _holds_lists(kind: Any, types: Any) -> bool:
@@ -56,8 +104,8 @@ def _holds_lists(kind: Any, types: Any) -> bool:
     return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
 
 
-def _embeddings(table: Any, columns: Columns, roles: Roles) -> tuple[Roles, Any]:
-    """The lists of a column as rows; in errors, each of their numbers is in that column."""
+def _embeddings(path: Path, table: Any, columns: Columns, roles: Roles, missing: str) -> OwnData:
+    """The lists of a column as the rows of an array; in errors, each of their numbers is in that column."""
     position, *others = roles.features
     if others:
         raise DataFormatError(
@@ -75,7 +123,16 @@ def _embeddings(table: Any, columns: Columns, roles: Roles) -> tuple[Roles, Any]
     features = rows.flatten().to_numpy(zero_copy_only=False).reshape(len(rows), -1)  # null becomes nan
     if features.dtype.kind != "f":
         features = features.astype(np.float64)
-    return replace(roles, features=[position] * features.shape[1]), features
+    data = table_data(
+        columns,
+        replace(roles, features=[position] * features.shape[1]),
+        features,
+        {role: _cells(table.column(i)) for role, i in roles.positions.items()},
+        row_place=partial(_place, path, 0),
+        missing=missing,
+        first=0,
+    )
+    return replace(data, kind="array", columns=None)
 
 
 def _example_of_text(values: Any, types: Any) -> str | None:
@@ -88,7 +145,7 @@ def _example_of_text(values: Any, types: Any) -> str | None:
         or _holds_lists(kind, types)
     ):
         return None
-    return next((cell for cell in _cells(values[:1000]) if cell), "nothing")
+    return next((cell for cell in _cells(values) if cell), "nothing")
 
 
 def _cells(values: Any) -> list[str]:

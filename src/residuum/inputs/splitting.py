@@ -38,6 +38,7 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     train, test : ndarray of int
         Sorted.
     """
+    check_holding_out(test_size, seed)
     if data.labels is None:
         raise DataFormatError(
             f"{data.source} has no labels: there is nothing to learn from. {_WHERE_LABELS[data.kind]}"
@@ -50,10 +51,6 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
             raise DataFormatError(f"{data.source}: the split leaves no training samples.")
     elif test_size is None:
         return np.arange(len(data)), np.arange(0)
-    elif not 0 < test_size < 1:
-        raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
-    elif seed < 0:
-        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
     elif data.groups is not None:
         train, test = _by_groups(data.labels, data.groups, test_size, seed)
     else:
@@ -62,20 +59,36 @@ def train_test(data: OwnData, *, test_size: float | None = None, seed: int = 0) 
     return train, test
 
 
+def check_holding_out(test_size: float | None, seed: int) -> None:
+    """Refuse a share or a seed that makes no sense."""
+    if test_size is not None and not 0 < test_size < 1:
+        raise UsageError(f"--test-size must be a share between 0 and 1. Got {test_size:g}.")
+    if seed < 0:
+        raise UsageError(f"--seed must be 0 or more. Got {seed}.")
+
+
 def join_train_and_test(train: OwnData, test: OwnData) -> OwnData:
-    """Training and test samples as one, with their split; the two must have the same features."""
+    """Training and test samples as one, with their split; both are images, or have the same features."""
     if train.labels is None or test.labels is None:
         raise DataFormatError(f"{test.source if test.labels is None else train.source} holds no labels.")
-    assert train.features is not None
-    assert test.features is not None
-    if train.features.shape[1] != test.features.shape[1]:
+    if (train.kind == "images") != (test.kind == "images"):
+        kinds = {True: "a folder of images", False: "numbers"}
+        raise UsageError(
+            f"--test must be of the kind of the training samples, {kinds[train.kind == 'images']}. Got "
+            f"{test.source}, {kinds[test.kind == 'images']}."
+        )
+    if test.kind == "images" and test.split is not None:
+        raise UsageError(f"--test {test.source} has training and test images itself. Name its test folder.")
+    widths = [data.features.shape[1] for data in (train, test) if data.features is not None]
+    if len(set(widths)) > 1:
         raise DataFormatError(
-            f"The test samples of {test.source} have {test.features.shape[1]} features, the training samples "
-            f"{train.features.shape[1]}."
+            f"The test samples of {test.source} have {widths[1]} features, the training samples {widths[0]}."
         )
     fields = ("features", "labels", "names", "groups")
     pairs = {field: (getattr(train, field), getattr(test, field)) for field in fields}
     joined: dict[str, Any] = {field: np.concatenate(p) for field, p in pairs.items() if p[0] is not None}
+    if train.paths is not None and test.paths is not None:
+        joined["paths"] = (*train.paths, *test.paths)
     split = np.repeat([TRAIN, TEST], [len(train), len(test)])
     return replace(train, **joined, split=split, notes=tuple(dict.fromkeys((*train.notes, *test.notes))))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from residuum.estimators.answers import answer, records
-from residuum.models.evaluation import evaluate
+from residuum.estimators.answers import BLOCK_ROWS, answer, records
+from residuum.models.evaluation import evaluate, samples_in_model
 from residuum.models.recipe import Fitted, Recipe, find_method, fit_recipe, parse_settings
 
 __all__ = [
+    "BLOCK_ROWS",
     "Fitted",
     "Recipe",
     "answer",
@@ -15,4 +16,5 @@ __all__ = [
     "fit_recipe",
     "parse_settings",
     "records",
+    "samples_in_model",
 ]

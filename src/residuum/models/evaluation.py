@@ -5,16 +5,54 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from residuum.estimators.answers import Answers
+from residuum.dictionary import unit_rows
+from residuum.estimators.answers import BLOCK_ROWS, Answers, steps_and_classifier
 from residuum.estimators.calibration import expected_calibration_error
 from residuum.estimators.confidence import reject_curve
 
 UNKNOWN = "(not a class of the model)"
 _CURVE_POINTS = 21
+_MOST_COMPARED = 100  # atoms that one row is compared with
 
 
-def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
+def samples_in_model(estimator: Any, X: Any) -> npt.NDArray[np.bool_]:
+    """Which rows of X the model holds: training samples that are the same to it, up to rounding.
+
+    Rows are compared after the feature steps and divided by their norms, as the classifier sees them. Atoms
+    are sorted by their products with a random direction, so that each row is compared with the few whose
+    product is the same.
+
+    Parameters
+    ----------
+    estimator : classifier or Pipeline
+        Fitted.
+    X : array of shape (n_samples, n_features)
+        What the estimator takes.
+    """
+    steps, classifier = steps_and_classifier(estimator)
+    atoms = getattr(classifier, "estimator_", classifier).dictionary_.atoms
+    slack = 1e-6 if atoms.dtype == np.float64 else 1e-4
+    direction = np.random.default_rng(0).standard_normal(atoms.shape[1])
+    direction = (direction / np.linalg.norm(direction)).astype(atoms.dtype)
+    along = atoms @ direction
+    order = np.argsort(along)
+    along, held = along[order], np.zeros(len(X), dtype=np.bool_)
+    for first in range(0, len(X), BLOCK_ROWS):
+        block = X[first : first + BLOCK_ROWS]
+        for step in steps:
+            block = step.transform(block)
+        unit = unit_rows(np.asarray(block, dtype=atoms.dtype))[0]
+        place = unit @ direction
+        low, high = np.searchsorted(along, place - slack), np.searchsorted(along, place + slack, side="right")
+        for i in np.flatnonzero(low < high).tolist():
+            near = order[low[i] : min(high[i], low[i] + _MOST_COMPARED)]
+            held[first + i] = bool((np.abs(atoms[near] - unit[i]).max(axis=1) <= slack).any())
+    return held
+
+
+def evaluate(answers: Answers, labels: Any, *, held: npt.NDArray[np.bool_] | None = None) -> dict[str, Any]:
     """Figures as plain JSON.
 
     Accuracy is the share of all samples whose winning class is the true one, before any rejection; samples
@@ -27,6 +65,8 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
         What the model said.
     labels : ndarray of shape (n_samples,)
         The true labels.
+    held : ndarray of bool, shape (n_samples,), optional
+        Which samples the model holds itself; the accuracy on the others is then given too.
     """
     # Compared as text: "7" in one file is 7 in another.
     texts = np.array([str(label) for label in labels.tolist()])
@@ -43,6 +83,10 @@ def evaluate(answers: Answers, labels: Any) -> dict[str, Any]:
         "classes": _per_class(answers.classes, truth, said),
         "confusion": _confusion(answers, truth, said),
     }
+    if held is not None:
+        others = correct[~held]
+        results["in_model"] = int(np.count_nonzero(held))
+        results["accuracy_of_others"] = float(others.mean()) if len(others) else None
     if answers.probabilities is not None and known.any():
         p = answers.probabilities[known]
         own = np.maximum(p[np.arange(len(p)), truth[known]], 1e-15)

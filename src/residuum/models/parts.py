@@ -21,6 +21,7 @@ from sklearn.base import clone
 from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.estimators.weights import LEAST
 from residuum.selection import PipelineCV
 from residuum.selection.base import GridSelector
 
@@ -59,6 +60,7 @@ _DICTIONARY = {
     "atoms": Field("floats", ("n", "d")),
     "starts": Field("int64", ("k + 1",)),
     "samples": Field("int64", ("n",), least=0),
+    "weights": Field("floats", ("n",), least=LEAST, may_lack=True),
     "moments": Field("floats", ("k", "d", "d"), may_lack=True),
     "terms": Field("int64", ("k",), least=0, may_lack=True),
     "normal": Field("floats", ("d", "d"), may_lack=True),
@@ -83,7 +85,19 @@ _PRINCIPAL = {
     "explained_variance_ratio_": Field("floats", ("c",), least=0),
     "n_components_": Field("count", ("c",)),
 }
+_PER_COLUMN = Field("flags", ("d",))
 STEPS: dict[str, Step] = {
+    "TableEncoder": Step(
+        "residuum.features.table_encoder",
+        {
+            **_ROWS,
+            **dict.fromkeys(("is_text_", "has_others_", "has_missing_"), _PER_COLUMN),
+            "medians_": _PER_FEATURE,
+            "most_frequent_": Field("texts", ("d",)),
+            "categories_": Field("categories", ("d",)),
+        },
+        "_n_features_out",
+    ),
     "EigenfacePCA": Step("residuum.features.pca", {**_ROWS, **_PRINCIPAL}, "n_components_"),
     "KernelMap": Step(
         "residuum.features.kernel_map",
@@ -98,7 +112,7 @@ STEPS: dict[str, Step] = {
         "_n_features_out",
     ),
     "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
-    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", 128))}),
+    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", "length"))}),
     # The network by its name and the hash of its weights; a path to them means nothing on another machine.
     "CNNFeatures": Step("residuum.features.cnn", {"weights_sha256_": Field("digest")}, omitted=("weights",)),
     "Normalizer": Step("sklearn.preprocessing", _ROWS, "n_features_in_"),
@@ -146,6 +160,13 @@ def _is_labels(value: Any) -> bool:
     return finite and len(value) > 0 and bool((value[:-1] < value[1:]).all())
 
 
+def _is_categories(value: Any) -> bool:
+    lists = isinstance(value, list) and all(isinstance(texts, list) for texts in value)
+    return lists and all(
+        all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) for texts in value
+    )
+
+
 def _is_array(value: Any, *dtypes: type) -> bool:
     return isinstance(value, np.ndarray) and value.dtype in dtypes
 
@@ -160,6 +181,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "floats": ("finite numbers", lambda v: _is_array(v, np.float32, np.float64) and np.isfinite(v).all()),
     "int64": ("int64", lambda v: _is_array(v, np.int64)),
     "texts": ("texts", lambda v: _is_array(v, np.object_)),
+    "flags": ("true or false", lambda v: _is_array(v, np.bool_)),
+    "categories": ("lists of different texts", _is_categories),
     "labels": ("different labels in sorted order", _is_labels),
 }
 
@@ -190,7 +213,10 @@ def _holds(field: Field, value: Any, lengths: dict[str, int]) -> bool:
     if not KINDS[field.kind][1](value):
         return False
     if field.shape:
-        sizes = value.shape if field.kind in ("floats", "int64", "texts") else (np.prod(value, dtype=int),)
+        if isinstance(value, np.ndarray | list):
+            sizes = value.shape if isinstance(value, np.ndarray) else (len(value),)
+        else:
+            sizes = (np.prod(value, dtype=int),)
         if len(sizes) != len(field.shape):
             return False
         for letter, size in zip(field.shape, sizes, strict=True):
@@ -211,6 +237,8 @@ def classifier_node(model: Any, keep: Keep) -> Node:
         )
     dictionary = model.dictionary_
     arrays = {part: getattr(dictionary, part) for part in ("atoms", "starts", "samples")}
+    if dictionary.weights is not None:
+        arrays["weights"] = dictionary.weights
     if "moments" in vars(dictionary):  # sums over all atoms, where a solver uses them
         arrays |= {"moments": np.stack(dictionary.moments.matrices), "terms": dictionary.moments.terms}
     if "normal" in vars(dictionary):
@@ -243,17 +271,19 @@ def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) 
     known = {"d": n_features, "k": n_classes, "k + 1": n_classes + 1}
     check_fields("dictionary", arrays, _DICTIONARY, known)
     atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
+    weights = arrays.get("weights")
+    squares = np.einsum("ij,ij->i", atoms, atoms) / (1.0 if weights is None else weights)
     together = (
         0 < len(np.unique(samples)) == len(samples) == starts[-1]
         and starts[0] == 0
         and bool((np.diff(starts) >= 0).all())
         and ("moments" in arrays) == ("terms" in arrays)
         and all(array.flags.c_contiguous for array in arrays.values())
-        and bool((np.abs(np.einsum("ij,ij->i", atoms, atoms) - 1) < 1e-3).all())
+        and bool((np.abs(squares - 1) < 1e-3).all())
     )
     if not together:
         raise ValueError("the parts of its dictionary do not fit together")
-    dictionary = Dictionary(atoms, starts, samples)
+    dictionary = Dictionary(atoms, starts, samples, weights=weights)
     if "moments" in arrays:
         vars(dictionary)["moments"] = ClassMoments(list(arrays["moments"]), arrays["terms"])
     if "normal" in arrays:
@@ -328,6 +358,10 @@ def step_from(node: Node, fetch: Fetch) -> Any:
         return _PASSTHROUGH
     step = STEPS[node["type"]]
     model = _made(node, getattr(import_module(step.home), node["type"]), fetch, step.fitted)
+    if node["type"] == "BowSift" and model.codebook_.shape != (model.n_words, model.descriptor_length):
+        raise ValueError(
+            f"BowSift.codebook_ has the shape {model.codebook_.shape}, which its parameters deny"
+        )
     if node["type"] == "CNNFeatures":
         stored = model.weights_sha256_
         if model.fit().weights_sha256_ != stored:
@@ -388,9 +422,11 @@ def _encode(value: Any, owner: str, keep: Keep) -> Any:
         return {"tuple": [_encode(part, owner, keep) for part in value]}
     if isinstance(value, list):
         return [_encode(part, owner, keep) for part in value]
+    if isinstance(value, dict):  # the weights of classes, whose labels need not be text
+        return {"dict": [[_encode(part, owner, keep) for part in pair] for pair in value.items()]}
     raise UsageError(
         f"{owner} is {value!r} of type {type(value).__name__}, which a model file cannot hold: only numbers, "
-        "text, True, False, None, lists and tuples of them, and arrays of numbers or text."
+        "text, True, False, None, lists, tuples and dicts of them, and arrays of numbers or text."
     )
 
 
@@ -420,6 +456,8 @@ def _decode(value: Any, fetch: Fetch) -> Any:
         return fetch(content).astype(object)
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
+    if kind == "dict" and isinstance(content, list):
+        return {_decode(key, fetch): _decode(part, fetch) for key, part in content}
     if kind == "tuple" and isinstance(content, list):
         return tuple(_decode(part, fetch) for part in content)
     if kind == "numpy" and isinstance(content, list) and np.dtype(content[0]).kind in "biuf":

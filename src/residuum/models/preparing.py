@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from residuum.errors import UsageError
-from residuum.features import EXTRACTORS
+from residuum.features import EXTRACTORS, TableEncoder
+from residuum.features.networks import NETWORKS
 from residuum.inputs import OwnData
+from residuum.inputs.own_data import missing_cells, quoted
 from residuum.models.recipe import SHARPNESS, Features
 
 KERNELS = ("rbf", "poly", "cosine")
@@ -50,9 +53,10 @@ def chosen_features(data: OwnData, options: dict[str, Any], *, select: str) -> t
         sharpnesses: tuple[float, ...] = (sharpness,)
     else:
         sharpnesses = SHARPNESSES if chosen and space in ("rbf", "poly") else (SHARPNESS,)
-    in_space = [Features(usual, pca, space, each) for each in sharpnesses] if space else []
+    encode = data.kind != "images" and (options.get("missing") == "impute" or needs_encoding(data))
+    in_space = [Features(usual, pca, space, each, encode) for each in sharpnesses] if space else []
     scales = ("minmax", usual) if table and scale is None else (usual,)
-    plain = [Features(each, pca) for each in scales] if kernel in (None, "none") else []
+    plain = [Features(each, pca, encode=encode) for each in scales] if kernel in (None, "none") else []
     return (*plain, *in_space) if chosen else ((in_space or plain)[-1],)
 
 
@@ -67,15 +71,52 @@ def features_note(data: OwnData, features: tuple[Features, ...], options: dict[s
     return f"taken for {kind}: {how}; --scale, --kernel and --embeddings say otherwise"
 
 
+def needs_encoding(data: OwnData) -> bool:
+    """Whether some column is text, or some value is missing and is to be filled in."""
+    X = data.features
+    if X is None or X.dtype.kind not in "fO":
+        return False
+    return bool(data.texts) or any(missing_cells(X[i : i + 4096]).any() for i in range(0, len(X), 4096))
+
+
+def encoding_notes(encoder: TableEncoder, names: Sequence[str]) -> list[str]:
+    """What became of the columns of these names, one sentence for each kind."""
+    made: dict[str, list[str]] = {}
+    for j, name in enumerate(names):
+        n_categories = len(encoder.categories_[j])
+        if encoder.is_text_[j] and not encoder.most_frequent_[j]:
+            made.setdefault("columns left out, because they hold no value", []).append(repr(name))
+            continue
+        if n_categories:
+            others = " and others" if encoder.has_others_[j] else ""
+            made.setdefault("text columns by category", []).append(f"{name!r} ({n_categories}{others})")
+        elif encoder.is_text_[j]:
+            example = f"{name!r} (such as {quoted(encoder.most_frequent_[j])})"
+            made.setdefault("text columns left out, because no text in them is frequent", []).append(example)
+        if encoder.has_missing_[j]:
+            made.setdefault("missing values are filled in and marked in", []).append(repr(name))
+    return [
+        f"{what}: {', '.join(those[:10])}{f' and {len(those) - 10} more' if len(those) > 10 else ''}"
+        for what, those in made.items()
+    ]
+
+
+def check_extractor_name(name: str | None) -> None:
+    """Refuse a name that no extractor of any kind of data has."""
+    known = ("pixels", "scattering", *EXTRACTORS)
+    if name is not None and name not in known:
+        raise UsageError(f"--with must be one of {', '.join(known)}. Got {name!r}.")
+
+
 def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:
     """An extractor of image features by name."""
     if name not in EXTRACTORS:
         raise UsageError(f"--with must be one of pixels, {', '.join(EXTRACTORS)} for a folder. Got {name!r}.")
     options: dict[str, Any] = {"n_jobs": -1}
-    if name != "bow_sift":
+    if name in NETWORKS:
         options["device"] = device or "cpu"
         if weights is not None:
             options["weights"] = weights
     elif weights is not None or device is not None:
-        raise UsageError("--weights and --device go with a network; bow_sift has none.")
+        raise UsageError(f"--weights and --device go with a network; {name} has none.")
     return EXTRACTORS[name](**options)

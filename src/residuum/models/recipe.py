@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,11 +16,14 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from residuum.errors import DataFormatError, ResiduumError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
+from residuum.features.centring import looks_centred
 from residuum.features.kernel_map import KernelMap
 from residuum.features.pca import EigenfacePCA
 from residuum.features.scattering import Scattering2D
+from residuum.features.table_encoder import TableEncoder
 from residuum.models.parts import selection_of
 from residuum.selection import PipelineCV, search_of
+from residuum.system.progress import tell_progress
 
 SCALES = {"standard": StandardScaler, "minmax": MinMaxScaler, "unit": Normalizer}
 SHARPNESS = 0.2  # of a kernel that is not chosen by cross-validation
@@ -42,16 +46,20 @@ class Features:
         The kernel whose coordinates are classified; see `KernelMap`.
     sharpness : float
         Of the rbf and poly kernels.
+    encode : bool
+        Whether samples are rows of a table with text or missing values, of which numbers are made first.
     """
 
     scale: str | None = None
     pca: int | None = None
     kernel: str | None = None
     sharpness: float = SHARPNESS
+    encode: bool = False
 
     def __str__(self) -> str:
         sharpness = "" if self.kernel == "cosine" else f" of sharpness {self.sharpness:g}"
         said = [
+            "encoded columns" if self.encode else "",
             f"scale {self.scale}" if self.scale else "",
             f"{self.pca} principal directions" if self.pca else "",
             f"{self.kernel} kernel{sharpness}" if self.kernel else "",
@@ -61,10 +69,12 @@ class Features:
     def steps(self, shape: tuple[int, ...]) -> list[tuple[str, Any]]:
         """The steps by name, not fitted yet, for training samples of this shape."""
         steps: list[tuple[str, Any]] = []
+        if self.encode:
+            steps.append(("encode", TableEncoder()))
         if self.scale is not None:
             steps.append(("scale", SCALES[self.scale]()))
         if self.pca is not None:
-            most = min(shape[0] - 1, shape[1])
+            most = shape[0] - 1 if self.encode else min(shape[0] - 1, shape[1])
             if not 1 <= self.pca <= most:
                 raise UsageError(
                     f"--pca must be from 1 to {most}: {shape[0]} training samples of {shape[1]} features. "
@@ -139,7 +149,7 @@ def find_method(name: str) -> str:
     """The method of this name, in any case."""
     known = {method.lower(): method for method in METHODS}
     if name.lower() not in known:
-        raise UsageError(f"--method must be one of {', '.join(METHODS)}. Got {name!r}.")
+        raise UsageError(f"--method must be auto or one of {', '.join(METHODS)}. Got {name!r}.")
     return known[name.lower()]
 
 
@@ -151,13 +161,18 @@ def parse_settings(method: str, select: str, texts: Iterable[str]) -> dict[str, 
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise UsageError(f"--set must look like {allowed[0]}=VALUE. Got {text!r}.")
+            raise UsageError(f"--set must look like NAME=VALUE. Got {text!r}.")
         if name not in allowed:
             how = " with --select cv" if select == "cv" else ""
             raise UsageError(f"--set {name!r}: {maker.__name__}{how} has {', '.join(allowed)}.")
         if name in found:
             raise UsageError(f"--set {name} is given twice.")
         found[name] = _value(value)
+    if select == "fixed":
+        try:
+            maker(**found)._validate_params()
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error)) from error
     return found
 
 
@@ -219,7 +234,9 @@ def fit_recipe(
     try:
         for _, step in scattering:  # looks at one sample at a time, so it is done before the folds
             X = step.fit_transform(X)
-        features, steps, classifier, selection = _chosen(recipe, X, y, groups)
+        samples = [X]
+        del X  # nobody holds the samples longer than they are needed: a large table may fill the memory
+        features, steps, classifier, selection = _chosen(recipe, samples.pop(), y, groups)
     except ResiduumError:
         raise
     except (ValueError, TypeError) as error:
@@ -240,10 +257,20 @@ def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list
         features = recipe.features[selection["parameters"].pop("features")]
         selection["features"] = str(features)
     steps, large = features.steps(X.shape), X.size > _LARGE
-    for _, step in steps:
+    for done, (_, step) in enumerate(steps):
+        tell_progress("fitting", done, len(steps) + 1)
         X = step.fit_transform(X)
+    tell_progress("fitting", len(steps), len(steps) + 1)
     if large:
         X = X.astype(np.float32, copy=False)
+    if getattr(classifier, "solver", None) == "exact" and not features.kernel and looks_centred(X):
+        warnings.warn(
+            "A mean seems to be subtracted from the features. Half of the training samples then point away "
+            "from a query, and the exact non-negative optimum is often much worse: use the features as they "
+            "were, or another method.",
+            UserWarning,
+            stacklevel=2,
+        )
     if recipe.confidence:
         classifier = ConfidentClassifier(classifier, **recipe.confidence)
     return features, steps, classifier.fit(X, y), selection

@@ -16,7 +16,7 @@ from residuum.reports.table import Table
 # Rows of one kind of trust share a table: the paper's settings, features of our own, parts of data sets.
 PARTS = {
     "paper": "",
-    "added": ", beyond the paper: EfficientNet-Lite0 features",
+    "added": ", beyond the paper: features of our own choice",
     "subset": ", SUBSET of a data set: not comparable with the paper",
 }
 

@@ -24,6 +24,7 @@ from residuum.paper.entries import Row
 from residuum.paper.photo_trials import PhotoTrials
 from residuum.paper.running import Plan, cell_name, trials_of
 from residuum.paper.trials import evenly_spread
+from residuum.reports.confusion import score_words
 from residuum.reports.numbers import percent
 from residuum.reports.page import render
 from residuum.reports.thumbnails import LARGEST_SIDE
@@ -63,9 +64,9 @@ def write_confusions(
     trials = trials_of(plan, data_home=data_home, cache_dir=cache_dir)
     cases, pairs = _explained(trials, row, cell)
     values = cell["parameters"]
-    chosen = f"T = {values['max_iter']}, rho = {values['rho']:.4g}, rule {values['rule']}"
+    chosen = f"T = {values['max_iter']}, rho = {values['rho']:.4g}, rule {values['rule'].replace('_', ' ')}"
     if values["solver"] == "exact":
-        chosen = f"exact optimum, rule {values['rule']}"
+        chosen = f"exact optimum, rule {values['rule'].replace('_', ' ')}"
     lead = (
         f"{pairs.total()} of {len(cell['predictions'])} test images are classified wrongly by NRC (protocol "
         f"{protocol}, {chosen}). Examples, evenly spread over them, with the training images that have the "
@@ -119,11 +120,10 @@ def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
     """What the page shows of one test image and of the training images that explain its label."""
     told = case.explanation
     truth, given = _name(samples, case.truth), _name(samples, told.label)
-    own = "none: it has no training image"
+    scores, place = {given: told.residuals[told.label]}, None
     if case.truth in told.residuals:
-        place = 1 + sum(value < told.residuals[case.truth] for value in told.residuals.values())
-        own = f"{told.residuals[case.truth]:.4f} (place {place})"
-    residuals = f"Residual of {given} {told.residuals[told.label]:.4f}, of the true {truth} {own}."
+        scores[truth] = told.residuals[case.truth]
+        place = 1 + sum(value < scores[truth] for value in told.residuals.values())
     atoms = [
         {
             **_shown_image(samples, place),
@@ -134,7 +134,8 @@ def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
         for atom, place in zip(told.atoms, case.atoms, strict=True)
     ]
     image = _shown_image(samples, case.image)
-    return {**image, "truth": truth, "given": given, "residuals": residuals, "atoms": atoms}
+    words = score_words(told.verdict.rule, scores, place)
+    return {**image, "truth": truth, "given": given, "scores": words, "atoms": atoms}
 
 
 def _shown_image(samples: ImageSamples, place: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from residuum.experiments.baselines import compared, parameters_of
 from residuum.experiments.illustration import illustrate
-from residuum.experiments.linear import compared, parameters_of
 from residuum.experiments.runner import Cell, Job, Say
 from residuum.paper.tables import EXPERIMENTS
 from residuum.paper.trials import ArrayTrials, TrialData

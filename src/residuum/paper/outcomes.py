@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, ttest_rel
 
 from residuum.errors import DataFormatError, UsageError
+from residuum.experiments.paired import MCNEMAR, T_TEST, paired_test
 from residuum.experiments.runner import CELLS, SETTINGS, read_cell
 from residuum.paper.entries import PaperTable
 from residuum.paper.protocols import PROTOCOLS, methods_of
 from residuum.paper.running import trial_path
 from residuum.paper.tables import EXPERIMENTS
 from residuum.reports.numbers import mean_and_deviation
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -65,34 +63,24 @@ class Outcome:
         """Largest number of trials of a cell."""
         return max(map(len, self.hits.values()))
 
-    def p_value(self, row: Any, rival: str) -> float:
-        """Two-sided paired test of equal accuracy of NRC and a rival; nan where either is missing.
+    def p_value(self, row: Any, rival: str, method: str = "NRC") -> float:
+        """Two-sided paired test of equal accuracy of a method and a rival; nan where either is missing.
 
-        Over several trials, a paired t-test of the accuracies of the trials; for one trial, the exact test
-        of McNemar: a binomial test on the samples that only one of the two gets right.
+        The test is `paired_test` over the trials that both have.
         """
-        ours, theirs = self.hits.get((row, "NRC"), {}), self.hits.get((row, rival), {})
+        ours, theirs = self.hits.get((row, method), {}), self.hits.get((row, rival), {})
         common = sorted(set(ours) & set(theirs))
         if not common:
             return math.nan
-        if len(common) == 1:
-            a, b = ours[common[0]], theirs[common[0]]
-            only_a, only_b = int((a & ~b).sum()), int((~a & b).sum())
-            return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
-        means = np.array([[hits[trial].mean() for trial in common] for hits in (ours, theirs)])
-        gaps = means[0] - means[1]
-        if np.ptp(gaps) == 0:
-            return 1.0 if gaps[0] == 0 else 0.0
-        return float(ttest_rel(*means).pvalue)
+        return paired_test([ours[trial] for trial in common], [theirs[trial] for trial in common])[0]
 
     @property
     def test_name(self) -> str:
         """Which of the two tests `p_value` is."""
-        mcnemar = "exact McNemar test on the test samples"
         if self.trials == 1:
-            return mcnemar
+            return MCNEMAR
         single = min(map(len, self.hits.values())) == 1
-        return "paired t-test over the trials" + f", for a single trial the {mcnemar}" * single
+        return T_TEST + f", for a single trial the {MCNEMAR}" * single
 
 
 Cells = dict[tuple[Any, str, int], tuple[dict[str, Any], Path]]  # row, method, trial -> cell and its folder

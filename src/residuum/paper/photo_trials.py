@@ -129,7 +129,7 @@ class PhotoTrials(Trials):
     def _extract(self, row: Row, trial: int) -> ImageFeatures:
         parts, paths = self._asked(row, trial), self.samples(row).paths
         train = [paths[i] for i in parts.train]
-        self.say(f"{row.name}: features")
+        self.say(f"{row.name}: features", 0.0)
         network = NETWORKS.get(row.features)
         options = {} if network is None else {"weights": network.find_weights(data_home(self.data_home))}
         extractor = EXTRACTORS[row.features](**options, n_jobs=-1)
@@ -139,7 +139,7 @@ class PhotoTrials(Trials):
             extractor,
             cache_dir=self.cache_dir,
             n_jobs=-1,
-            progress=lambda done, total: self.say(f"{row.name}: {done} of {total} images"),
+            progress=lambda done, total: self.say(f"{row.name}: {done} of {total} images", done / total),
         )
         if not (found.usable < len(train)).any() or not (found.usable >= len(train)).any():
             raise DataError(f"{row.name}: no training image, or no test image, can be used.")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from residuum.experiments.linear import BASELINES, LinearSearch, compared, parameters_of
+from residuum.experiments.baselines import BASELINES, BaselineSearch, compared, parameters_of
 from residuum.models.recipe import maker_of
 from residuum.paper.entries import Grid, PaperTable
 from residuum.paper.trials import TrialData, evenly_spread
@@ -99,7 +99,8 @@ def grid(table: PaperTable, protocol: str, method: str, n_train: int) -> Grid:
 def make_search(method: str, grid: Grid, cv: Any = None) -> Any:
     """The search of a method over a grid, with scikit-learn's `cv`."""
     if method in BASELINES:
-        return LinearSearch(BASELINES[method], grid.get("Cs", (0.1, 1.0, 10.0, 100.0)), cv)
+        costs = sorted(grid.get("Cs", (0.1, 1.0, 10.0, 100.0)))
+        return BaselineSearch(BASELINES[method], {"C": costs}, cv)
     return maker_of(method, "cv")(**grid, cv=cv)
 
 

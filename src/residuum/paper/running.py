@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from residuum.experiments.runner import Cell, Job, Say
+from residuum.features import EXTRACTORS
 from residuum.paper.availability import TRIALS
 from residuum.paper.entries import PaperTable, Row
 from residuum.paper.protocols import PROTOCOLS, MethodResult, grid, methods_of, run_method
@@ -76,6 +77,9 @@ class Plan:
             # The grid of the protocol may depend on N, which follows from the split.
             "grid": grid(self.table, protocol, method, 700),
         }
+        version = getattr(EXTRACTORS.get(row.features), "feature_version", 1)
+        if version > 1:  # cells of an earlier version are computed anew
+            recipe["feature_version"] = version
         title = f"{name} {row.name} trial {trial + 1}: {method}, {protocol}"
         path = cell_name(name, row.name, trial, protocol, method)
         return Cell(path, title, plain(recipe), group=(trial, row.name))
@@ -124,8 +128,10 @@ def accuracy_job(
         trials = replace(make(), say=say)
         trials.keep_slow_features(dict.fromkeys(cell.recipe["trial"] for cell in cells))
 
-    most = 1 if make().uses_all_cores else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
-    return Job(plan.cells(), _TrialWork(plan, folder, make()), most, keep_features)
+    photographs = make().uses_all_cores
+    most = 1 if photographs else max(1, (free_memory() or 2**40) // PROCESS_BYTES)
+    kept = "Features of images are kept as well: none is computed twice." if photographs else ""
+    return Job(plan.cells(), _TrialWork(plan, folder, make()), most, keep_features, kept)
 
 
 def trials_of(plan: Plan, *, data_home: str | None, cache_dir: Path | None) -> Any:
@@ -146,6 +152,7 @@ class _TrialWork:
         self._trials.say = say
         data = self._trials.features(row, trial)
         self._write_trial(row, trial, data)
+        say(cells[0].title)  # the features are complete
         machine = machine_facts()
         answered: dict[str, MethodResult] = {}
         for method, protocol in ((cell.recipe["method"], cell.recipe["protocol"]) for cell in cells):

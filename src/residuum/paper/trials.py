@@ -69,8 +69,8 @@ class TrialData:
     test_labels: Array
 
 
-def say_nothing(text: str) -> None:
-    """What is done where nobody wants to know what is being computed."""
+def say_nothing(text: str, share: float | None = None) -> None:
+    """What is done where nobody wants to know what is being computed, and what share of it is ready."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Trials:
     queries: int | None = None  # at most so many in each trial
     data_home: str | None = None
     cache_dir: Path | None = None  # where slow features are kept
-    say: Callable[[str], None] = say_nothing  # called with what is being computed, where that takes long
+    say: Callable[..., None] = say_nothing  # called with what is being computed, where that takes long
 
 
 class ArrayTrials(Trials):

@@ -6,14 +6,17 @@ import math
 from collections import Counter
 from typing import Any
 
-from residuum.paper.outcomes import LEVEL, Outcome
+from residuum.experiments.paired import LEVEL
+from residuum.paper.outcomes import Outcome
 from residuum.reports.numbers import signed
 
-FAMILIES = {
+REPRESENTATIONS = {
     "sparse": ("SRC",),
     "collaborative": ("CRC", "CROC", "ProCRC"),
     "non-negative": ("NRC", "SoftNRC"),
 }
+# The others are counted too: a representation that loses to them has not won.
+FAMILIES = {**REPRESENTATIONS, "nearest subspace": ("NSC",), "linear": ("SVM", "softmax")}
 TOLERANCE = 1.0  # points
 
 
@@ -48,27 +51,61 @@ def _in_short(outcomes: list[Outcome]) -> str:
         leaders.add(tuple(family for family, count in wins.items() if count == max(wins.values())))
         counts = ", ".join(f"{family} in {count}" for family, count in wins.items() if count)
         texts.append(f"of the {len(outcome.rows)} rows of {outcome.table.name}, {counts}")
-    best = [_family_best(outcome, row).values() for outcome in outcomes for row in outcome.rows]
-    apart = max(max(values) - min(values) for values in best)
     end = (
         "the same one helps most on every table"
         if len(leaders) == 1 and len(leaders.pop()) == 1
-        else "no single representation helps everywhere: which one does depends on the data"
+        else "none of them helps most everywhere: which one does depends on the data"
     )
     return (
         "In short, with parameters chosen on the training samples by our own searches (protocol best), the "
-        f"best representation is, {'; '.join(texts)} (a tie to 0.1 point counts for both). So {end}, and the "
-        f"three are at most {apart:.1f} points apart."
+        f"best is, {'; '.join(texts)} (a tie to 0.1 point counts for both; linear are SVM and softmax). "
+        f"{_chance(outcomes)} So {end}, and the sparse, collaborative and non-negative representations are "
+        f"at most {_apart(outcomes):.1f} points apart."
     )
 
 
+def _chance(outcomes: list[Outcome]) -> str:
+    """In how many rows the lead of the best family over the next one is within chance."""
+    rows = [(outcome, row) for outcome in outcomes for row in outcome.rows]
+    open_rows = 0
+    for outcome, row in rows:
+        means = _means(outcome, row)
+        best = max(means, key=lambda method: means[method])
+        rivals = {m: mean for m, mean in means.items() if _family(m) != _family(best)}
+        if rivals:
+            rival = max(rivals, key=lambda method: rivals[method])
+            open_rows += outcome.p_value(row, rival, best) >= LEVEL
+    tests = " or ".join(dict.fromkeys(outcome.test_name for outcome in outcomes))
+    return (
+        f"In {open_rows} of the {len(rows)} rows the lead over the next family is within chance "
+        f"(p >= {LEVEL}, {tests})."
+    )
+
+
+def _family(method: str) -> str:
+    return next(family for family, members in FAMILIES.items() if method in members)
+
+
+def _means(outcome: Outcome, row: Any) -> dict[str, float]:
+    """Mean accuracy of every method of a family that was run."""
+    known = {method for members in FAMILIES.values() for method in members}
+    means = {method: outcome.mean(row, method) for method in outcome.methods if method in known}
+    return {method: mean for method, mean in means.items() if not math.isnan(mean)}
+
+
 def _family_best(outcome: Outcome, row: Any) -> dict[str, float]:
-    """Highest mean accuracy of every family; -1 where none of it was run."""
-    means = {method: outcome.mean(row, method) for method in outcome.methods}
-    return {
-        family: max((means[m] for m in members if not math.isnan(means.get(m, math.nan))), default=-1.0)
-        for family, members in FAMILIES.items()
-    }
+    """Highest mean accuracy of every family of which something was run."""
+    best: dict[str, float] = {}
+    for method, mean in _means(outcome, row).items():
+        best[_family(method)] = max(mean, best.get(_family(method), mean))
+    return best
+
+
+def _apart(outcomes: list[Outcome]) -> float:
+    """Largest difference between two representations in a row, in points."""
+    rows = [_family_best(outcome, row) for outcome in outcomes for row in outcome.rows]
+    values = [[best[family] for family in REPRESENTATIONS if family in best] for best in rows]
+    return max((max(some) - min(some) for some in values if some), default=0.0)
 
 
 def _wins(outcomes: list[Outcome]) -> Counter[str]:
@@ -85,8 +122,8 @@ def _winners(protocol: str, outcomes: list[Outcome]) -> str:
     names = ", ".join(outcome.table.name for outcome in outcomes)
     return (
         f"Protocol {protocol} ({names}): of {sum(len(outcome.rows) for outcome in outcomes)} rows, the "
-        "representation with the highest mean accuracy (ties to 0.1 point count for both) is "
-        f"{counts}."
+        "highest mean accuracy (ties to 0.1 point count for both; linear are SVM and softmax) is "
+        f"{counts}. {_chance(outcomes)}"
     )
 
 

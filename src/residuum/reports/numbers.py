@@ -45,3 +45,9 @@ def four_digits(value: Any) -> str:
 def scientific(value: float | None) -> str:
     """``4.3e-05``."""
     return "" if value is None else "0" if value == 0 else f"{value:.1e}"
+
+
+def score_name(rule: str) -> str:
+    """What the class scores of a rule are called."""
+    names = {"reconstruction": "distance from the whole reconstruction", "croc": "score of CROC"}
+    return names.get(rule, rule.replace("_", " "))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -26,17 +26,23 @@ INK = "#010203"
 # Ten hues of middle lightness, readable on white and on almost black.
 COLOURS = ["#4c8bd6", "#e07b1a", "#35a35c", "#dc5151", "#9a75d1"]
 COLOURS += ["#a87559", "#d46fb4", "#8a8f98", "#a9a21d", "#1fa9bd"]
+# Where classes are coloured by their rank, so many have a colour of their own.
+RANKS, OTHERS = 5, "#8a8f98"
+
+_MOST_NAMES = 45  # of classes below an axis, one beside the other
 
 
 def coefficient_figure(illustration: dict[str, Any]) -> Markup:
     """One query coded by SRC, CRC and NRC: a line per training sample, coloured by class (Figure 1)."""
     labels = np.array(illustration["atom_labels"])
-    with _figure("coefficients", 9.0, 6.2) as figure:
+    named = _named_classes(labels, list(illustration["codes"].values()), illustration["label"])
+    longest = max(len(text) for text in named.values()) if len(named) > 12 else 0
+    with _figure("coefficients", 9.0, 6.2 + 0.08 * longest) as figure:
         described = []
         axes = figure.subplots(len(illustration["codes"]), 1, sharex=True)
         for axis, (method, values) in zip(axes, illustration["codes"].items(), strict=True):
             code, prediction = np.array(values), illustration["predictions"][method]
-            _draw_code(axis, code, labels)
+            draw_code(axis, code, labels)
             used, size = np.count_nonzero(code), np.abs(code).sum() or 1.0
             axis.set_title(
                 f"{method}: predicts {prediction}, {used} of {len(code)} coefficients used, "
@@ -44,7 +50,7 @@ def coefficient_figure(illustration: dict[str, Any]) -> Markup:
                 loc="left",
             )
             described.append(f"{method} uses {used} and predicts {prediction}")
-        _label_classes(axes[-1], labels)
+        _label_classes(axes[-1], labels, named)
         return _svg(
             figure,
             f"Coefficients of one query of class {illustration['label']} over {len(labels)} training "
@@ -52,24 +58,71 @@ def coefficient_figure(illustration: dict[str, Any]) -> Markup:
         )
 
 
-def _draw_code(axis: Any, code: np.ndarray, labels: np.ndarray) -> None:
+def draw_code(axis: Any, code: np.ndarray, labels: np.ndarray, ink: str = INK) -> None:
+    """A line per training sample, coloured by class, with a border between classes."""
     for (_, own), colour in zip(_classes(labels), cycle(COLOURS)):
         if own[0]:
-            axis.axvline(own[0] - 0.5, color=INK, linewidth=0.4, alpha=0.25)
+            axis.axvline(own[0] - 0.5, color=ink, linewidth=0.4, alpha=0.25)
         used = own[code[own] != 0]
         axis.vlines(used, 0, code[used], colors=colour, linewidth=1.6)
-    axis.axhline(0, color=INK, linewidth=0.6)
+    axis.axhline(0, color=ink, linewidth=0.6)
     axis.set_ylabel("coefficient")
     axis.margins(x=0.01)
 
 
-def _label_classes(axis: Any, labels: np.ndarray) -> None:
+def draw_ranked_bars(axis: Any, names: Sequence[str], values: np.ndarray, ranks: Iterable[int]) -> Any:
+    """Horizontal bars from the top, each in the colour of the rank of its class: winner, runner-up, others.
+
+    An infinite bar runs beyond the edge. Returns the bars.
+    """
+    finite = values[np.isfinite(values)]
+    most = 1.15 * float(np.abs(finite).max(initial=0.0)) or 1.0
+    colours = [COLOURS[rank] if rank < RANKS else OTHERS for rank in ranks]
+    bars = axis.barh(range(len(names)), np.clip(values, -2 * most, 2 * most), color=colours, height=0.75)
+    axis.set_yticks(range(len(names)), [name if len(name) <= 32 else f"{name[:31]}…" for name in names])
+    axis.invert_yaxis()
+    low = -most if (finite < 0).any() else 0.0
+    axis.set_xlim(low, most if (values > 0).any() or not low else 0.05 * most)
+    for text in axis.get_yticklabels():
+        text.set_parse_math(False)
+    for spine in ("top", "right"):
+        axis.spines[spine].set_visible(False)
+    axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize="small")
+    return bars
+
+
+def _named_classes(labels: np.ndarray, codes: list[Any], own: Any) -> dict[Any, str]:
+    """The classes that have room for their name, which is cut where it is long.
+
+    Where there is no room for all, the own class of the query comes first, then those with the largest
+    coefficients.
+    """
     classes = _classes(labels)
-    axis.set_xticks([own.mean() for _, own in classes], [str(label) for label, _ in classes])
-    axis.tick_params(axis="x", length=0)
-    for text, colour in zip(axis.get_xticklabels(), cycle(COLOURS)):
-        text.set(color=colour, fontweight="bold")
-    axis.set_xlabel("training samples, by class")
+    size = np.max(np.abs(np.array(codes, dtype=float)), axis=0)  # (n_atoms,)
+    weight = {label: (label == own, float(size[places].max())) for label, places in classes}
+    room = len(labels) / _MOST_NAMES
+    taken: dict[Any, float] = {}
+    for label, places in sorted(classes, key=lambda each: weight[each[0]], reverse=True):
+        middle = float(places.mean())
+        if all(abs(middle - other) >= room for other in taken.values()):
+            taken[label] = middle
+    return {k: name if len(name := str(k)) <= 24 else f"{name[:15]}…{name[-8:]}" for k in taken}
+
+
+def _label_classes(axis: Any, labels: np.ndarray, named: dict[Any, str]) -> None:
+    colours = dict(zip((label for label, _ in _classes(labels)), cycle(COLOURS)))
+    shown = [(label, own.mean()) for label, own in _classes(labels) if label in named]
+    axis.set_xticks([middle for _, middle in shown], [named[label] for label, _ in shown])
+    # Upright names take as much room as they are long: 100 letters fill the axis.
+    upright = sum(len(text) + 1 for text in named.values()) <= 100
+    axis.tick_params(axis="x", length=0, labelrotation=0 if upright else 90)
+    for text, (label, _) in zip(axis.get_xticklabels(), shown, strict=True):
+        text.set(color=colours[label], fontweight="bold")
+    all_named = len(named) == len(colours)
+    axis.set_xlabel(
+        "training samples, by class"
+        + ("" if all_named else f"; {len(named)} of {len(colours)} classes are named")
+    )
 
 
 def _classes(labels: np.ndarray) -> list[tuple[Any, np.ndarray]]:

@@ -32,6 +32,19 @@ def data_uri(image: Pixels, *, format: str = "PNG") -> str:
     return f"data:image/{format.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
+def stretched(values: Any, shape: tuple[int, ...]) -> Pixels:
+    """Pixels whose darkest value is black and whose brightest is white; a flat picture is black.
+
+    Parameters
+    ----------
+    values : array of numbers
+        As many as the shape has.
+    shape : tuple of int
+        (h, w) or (h, w, 3).
+    """
+    return to_pixels(values, shape, low=float(np.min(values)), high=float(np.max(values)))
+
+
 def to_pixels(values: Any, shape: tuple[int, ...], *, low: float, high: float) -> Pixels:
     """Values from `low` (black) to `high` (white) as pixels of an image of this shape.
 

@@ -125,9 +125,12 @@ class CodedParts:
         return energies
 
     def rounding(self) -> FloatArray:
-        """``eps (1 + max_k sqrt(n_k) ||c_k||)`` from summing n_k terms, and what the factor adds."""
+        """``eps (1 + max_k sqrt(n_k) ||c_k||)`` from summing n_k terms, and what the factor adds.
+
+        With weights, n_k is their sum.
+        """
         energies = self.energies()
-        sums = np.sqrt((energies * self.dictionary.sizes).max(axis=1, keepdims=True))
+        sums = np.sqrt((energies * self.dictionary.masses).max(axis=1, keepdims=True))
         factor = np.finfo(np.float64).eps * self._condition * np.sqrt(energies.max(axis=1, keepdims=True))
         return np.finfo(self._dtype).eps * (1 + sums) + factor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, dense
 from residuum.rules import RULES
 from residuum.selection.folds import Codes, Fold
+from residuum.system.progress import tell_progress
 from residuum.system.threads import all_or_nothing, single_threaded_blas, thread_count
 
 try:
@@ -177,13 +178,16 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         for candidate in candidates:
             self.classifier(**candidate)._validate_params()
         scorer = check_scoring(self.classifier(), scoring=self.scoring)
+        done = count(1)
 
         def score(context: Any, train: np.ndarray, test: np.ndarray) -> np.ndarray:
             with context:
                 labels = y[train], y[test]
-                return np.concatenate(
-                    [self._score_fold(make(train, test), labels, candidates, scorer) for make in features]
-                )
+                scores = [
+                    self._score_fold(make(train, test), labels, candidates, scorer) for make in features
+                ]
+            tell_progress("choosing by cross-validation, folds", next(done), len(splits))
+            return np.concatenate(scores)
 
         jobs = [(context, *split) for context, split in zip(around, splits, strict=True)]
         return np.array(self._in_threads(score, jobs)).T

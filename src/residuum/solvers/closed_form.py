@@ -132,9 +132,9 @@ class ClosedForm:
         elif self.uses_moments:
             parts = self._moment_parts(queries.astype(np.float64, copy=False))
         else:
-            condition = self.dictionary.n_atoms / self.problem.l2
+            condition = self.dictionary.masses.sum() / self.problem.l2
             parts = CodedParts(self._coding, queries, self._form.encode(queries), condition=condition)
-        error = np.finfo(np.float64).eps * self.dictionary.sizes.max() / self.problem.l2**2
+        error = np.finfo(np.float64).eps * self.dictionary.masses.max() / self.problem.l2**2
         if isinstance(parts, MomentParts) and error > LARGEST_ERROR:
             parts.coded_over = self.dictionary
         return parts, all_solved
@@ -148,7 +148,7 @@ class ClosedForm:
             lambda: [vectors] * len(moments),
             cache(lambda: [vectors @ moment for moment in moments]),
             lambda: (queries - self.problem.l2 * vectors) / self.problem.shared,
-            lambda: EPS * (1 + self.dictionary.sizes.max() * norms([vectors])),
+            lambda: EPS * (1 + self.dictionary.masses.max() * norms([vectors])),
         )
 
 
@@ -271,7 +271,7 @@ class MomentForm(ClasswiseForm):
         def rounding() -> FloatArray:
             # Of S_k v_k, where ||v_k|| is at most ||u||/l2; nothing is subtracted from l2 v_k.
             sizes = residuals().min(axis=1, keepdims=True) if self._plain else norms([rest])
-            return EPS * (not self._plain) + EPS * self.dictionary.sizes.max() / problem.l2 * sizes
+            return EPS * (not self._plain) + EPS * self.dictionary.masses.max() / problem.l2 * sizes
 
         known = residuals if self._plain else None
         return MomentParts(queries, vectors, contributions, whole, rounding, known)

@@ -1,8 +1,13 @@
-"""What numba compiles: kept on disk where a folder can be written, and announced when it really happens."""
+"""What numba compiles: kept on disk where a folder can be written, announced when it really happens.
+
+A signal that arrives meanwhile is not lost.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from typing import Any
 
 from numba import njit
@@ -47,4 +52,60 @@ class Notice(event.Listener):
         """Numba is done."""
 
 
+class Interrupts(event.Listener):
+    """Raises the interrupt of a signal again that numba could not pass on while it loaded or compiled.
+
+    LLVM calls back into Python through ctypes, which prints an exception and drops it. If a signal arrives in
+    such a callback, the KeyboardInterrupt of its handler is dropped as well, and the program runs on as if
+    nobody had asked it to end. While numba holds its lock, dropped interrupts are therefore noted, and the
+    handler is called once more when the lock is free.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._lost: list[int] = []
+        self._number = 0  # of the last signal
+        self._before: dict[int, Any] = {}
+        self._hook: Any = None
+
+    def on_start(self, event: Any) -> None:
+        """Numba takes its lock; only the main thread gets signals and may say what is done with them."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._lost.clear()
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler) and handler != self._handle:
+                self._before[number] = handler
+                signal.signal(number, self._handle)
+
+    def on_end(self, event: Any) -> None:
+        """The lock is free again."""
+        if threading.current_thread() is not threading.main_thread() or not self._depth:
+            return
+        self._depth -= 1
+        if self._depth:
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = self._hook
+        for number in self._lost[:1]:
+            self._before[number](number, None)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        self._number = number
+        self._before[number](number, frame)
+
+    def _unraisable(self, dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            self._lost.append(self._number)
+        else:
+            self._hook(dropped)
+
+
 event.register("numba:compile", Notice())
+event.register("numba:compiler_lock", Interrupts())

@@ -10,9 +10,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from residuum.errors import ResiduumError
@@ -46,12 +48,8 @@ def run_in_processes(
         initargs=(work, threads),
     )
     try:
-        # Ctrl-C reaches every process of a terminal; those started here inherit that they ignore it.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with _interrupts_waiting():
             waiting = {pool.submit(_call, piece) for piece in pieces}
-        finally:
-            signal.signal(signal.SIGINT, before)
         while waiting:
             finished, waiting = wait(waiting, timeout=PAUSE, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -66,6 +64,24 @@ def run_in_processes(
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_waiting() -> Iterator[None]:
+    """Let Ctrl-C wait until the end, and never reach the processes that are started meanwhile.
+
+    It is sent to every process of a terminal. They inherit that it is blocked; it is this process that ends
+    them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # where the pool would start it, it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(work: Callable[[Any], None], threads: int) -> None:

@@ -17,6 +17,23 @@ from residuum.paper.data.readers import read_mat, whole
 from residuum.paper.data.samples import Counts, ImageSamples, image_samples
 
 _PARTS = (("trnid", "train"), ("valid", "val"), ("tstid", "test"))
+# The owner's files number the classes; these are the names in general use, in the order of the numbers.
+_NAMES = """
+pink primrose, hard-leaved pocket orchid, canterbury bells, sweet pea, english marigold, tiger lily, moon
+orchid, bird of paradise, monkshood, globe thistle, snapdragon, colt's foot, king protea, spear thistle,
+yellow iris, globe-flower, purple coneflower, peruvian lily, balloon flower, giant white arum lily, fire
+lily, pincushion flower, fritillary, red ginger, grape hyacinth, corn poppy, prince of wales feathers,
+stemless gentian, artichoke, sweet william, carnation, garden phlox, love in the mist, mexican aster,
+alpine sea holly, ruby-lipped cattleya, cape flower, great masterwort, siam tulip, lenten rose, barberton
+daisy, daffodil, sword lily, poinsettia, bolero deep blue, wallflower, marigold, buttercup, oxeye daisy,
+common dandelion, petunia, wild pansy, primula, sunflower, pelargonium, bishop of llandaff, gaura,
+geranium, orange dahlia, pink-yellow dahlia, cautleya spicata, japanese anemone, black-eyed susan,
+silverbush, californian poppy, osteospermum, spring crocus, bearded iris, windflower, tree poppy,
+gazania, azalea, water lily, rose, thorn apple, morning glory, passion flower, lotus, toad lily,
+anthurium, frangipani, clematis, hibiscus, columbine, desert-rose, tree mallow, magnolia, cyclamen,
+watercress, canna lily, hippeastrum, bee balm, ball moss, foxglove, bougainvillea, camellia, mallow,
+mexican petunia, bromelia, blanket flower, trumpet creeper, blackberry lily
+"""
 _FROM = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/"
 
 
@@ -32,7 +49,7 @@ def _read(folder: Path, label_file: Path, split_file: Path) -> ImageSamples:
                 )
             parts[number] = part
     rows = ((f"image_{n:05d}.jpg", int(labels[n - 1]), parts[n]) for n in sorted(parts))
-    names = {label: str(label) for label in range(1, 103)}  # the owner's files give no names
+    names = dict(enumerate((" ".join(name.split()) for name in _NAMES.split(",")), start=1))
     return image_samples(folder, rows, names, train_parts=("train", "val"))
 
 

@@ -68,6 +68,9 @@ _STAGE_RATIO, _STAGE_STEPS = 10.0, 2
 # Tolerances up to the first are polished until the estimated gap is at most the second times l2 or 1/l2.
 # Codes are then within about 1e-8 of the optimum, and do not depend on how the queries were divided.
 _POLISH, _POLISHED = 1e-9, 1e-16
+# Larger tolerances are aimed at with a margin, but this multiple of the goal is worth a look at the gap,
+# which is several times smaller than its estimate.
+_WORTH_A_LOOK = 16
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Prepared:
     l2: float
     w: float  # l2 + neg_weight
     alpha: float  # w l2 / neg_weight = l2 + l2^2 / neg_weight
+    longest: float = 1.0  # largest norm of an atom
     precision: Any = np.float64  # of the products that evaluate F
 
     @property
@@ -95,7 +99,7 @@ class Prepared:
 
     @property
     def rounding(self) -> float:
-        """Of the products of an atom with a residual of unit norm in float64, at most."""
+        """Of the products of a unit atom with a residual of unit norm in float64, at most."""
         n_atoms, n_features = self.atoms.shape
         return float(np.finfo(np.float64).eps * (n_features + np.sqrt(n_atoms)))
 
@@ -152,7 +156,8 @@ def prepare(problem: CodingProblem, dictionary: Dictionary) -> Prepared:
     else:
         eigenvalues = np.asarray(dictionary.spectrum, np.float64)
     empty = np.empty((0, 0), np.float32)
-    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, l2 + l2 * (l2 / problem.neg_weight))
+    alpha = l2 + l2 * (l2 / problem.neg_weight)
+    prepared = Prepared(atoms, basis, eigenvalues, empty, l2, w, alpha, dictionary.longest)
     if basis is None:
         return replace(prepared, rotated=atoms.astype(np.float32, copy=False))
     rotated = np.empty((len(atoms), len(eigenvalues)), np.float32)
@@ -228,7 +233,9 @@ def solve_block(
     n_queries, n_atoms = codes.shape
     solved = Certificate(np.zeros(n_queries, np.int64), np.zeros(n_queries), np.zeros(n_queries))
     codes[:] = 0
-    goal = _POLISHED * min(prepared.l2, 1 / prepared.l2) if tol <= _POLISH else tol / 4
+    goal, enough = tol / 4, _WORTH_A_LOOK
+    if tol <= _POLISH:
+        goal, enough = _POLISHED * min(prepared.l2, 1 / prepared.l2), 1
     plan = prepared.stages(max_iter)
     still = _Open(queries, goal, n_atoms)
     still.keep(np.abs(queries).max(axis=1, initial=0.0) > 0)
@@ -244,7 +251,7 @@ def solve_block(
             directions = _newton_directions(stage, still.prices, still.defect, still.estimate, still.goal)
         _step(stage, following, still, directions)
         end = step == max_iter
-        promising = (still.estimate <= still.goal) | (still.stalled >= 2) | end
+        promising = (still.estimate <= enough * still.goal) | (still.stalled >= 2) | end
         if following.alpha > prepared.alpha or not promising.any():
             continue
         found, gap, violation = _certified(prepared, still, promising)
@@ -283,6 +290,8 @@ def _correlations(prepared: Prepared, vectors: Array) -> Array:
     """``X'v`` for every vector of the basis."""
     dtype = prepared.precision
     rows = prepared.from_basis(vectors).astype(dtype, copy=False)
+    if prepared.atoms.dtype == dtype == np.float64:
+        return _product(rows, prepared.atoms.T)
     out = np.empty((len(rows), len(prepared.atoms)))
     for part, some in _chunks(prepared.atoms, dtype):
         out[:, part] = _product(rows, some.T)
@@ -383,7 +392,8 @@ def _certified(prepared: Prepared, still: _Open, chosen: npt.NDArray[np.bool_]) 
     inner = _correlations(prepared, residuals)
     codes = still.prices[chosen]
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, prepared.rounding, gap, violation)
+    errors = (prepared.rounding, prepared.longest)
+    correct_codes(codes, inner, prepared.alpha, prepared.l2, prepared.w, *errors, gap, violation)
     return codes, gap, violation
 
 
@@ -397,5 +407,5 @@ def certify_codes(prepared: Prepared, queries: Array, codes: Array) -> tuple[Arr
     for part, some in _chunks(prepared.atoms, np.float64):
         inner[:, part] = whole @ some.T
     gap, violation = np.empty(len(codes)), np.empty(len(codes))
-    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, gap, violation)
+    certify(codes, inner, prepared.l2, prepared.w, prepared.rounding, prepared.longest, gap, violation)
     return gap, violation

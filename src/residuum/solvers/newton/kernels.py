@@ -217,22 +217,33 @@ def advance(prices: Any, changes: Any, lengths: Any, l2: float, w: float) -> Non
 
 @njit(**_OPTIONS)
 def correct_codes(
-    prices: Any, inner: Any, alpha: float, l2: float, w: float, rounding: float, gap: Any, violation: Any
+    prices: Any,
+    inner: Any,
+    alpha: float,
+    l2: float,
+    w: float,
+    rounding: float,
+    longest: float,
+    gap: Any,
+    violation: Any,
 ) -> None:
     """Overwrite the prices q by the codes ``max(q, 0)/alpha + X'r/w`` and certify them, given X'r."""
     for i in range(len(prices)):
         for j in range(prices.shape[1]):
             prices[i, j] = max(prices[i, j], 0.0) / alpha + inner[i, j] / w
-    certify(prices, inner, l2, w, rounding, gap, violation)
+    certify(prices, inner, l2, w, rounding, longest, gap, violation)
 
 
 @njit(**_OPTIONS)
-def certify(codes: Any, inner: Any, l2: float, w: float, rounding: float, gap: Any, violation: Any) -> None:
+def certify(
+    codes: Any, inner: Any, l2: float, w: float, rounding: float, longest: float, gap: Any, violation: Any
+) -> None:
     """Write primal minus dual value and the largest entry of the half gradient, given X'r with r = y - Xc.
 
     Because ``r - y = -Xc``, the gap is ``sum_j w(c_j) c_j^2 - 2 c_j x_j'r + (x_j'r)^2 / w(x_j'r)``. No term
     is negative, so nothing cancels, and gaps far below the rounding of the objective can be told. What the
-    products x_j'r may be wrong by, ``rounding * max(1, ||c||_1)`` each, is added: a term is a square over l2.
+    products x_j'r may be wrong by, ``rounding * longest * max(1, longest * ||c||_1)`` each where no norm of
+    an atom exceeds `longest`, is added: a term is a square over l2.
     """
     for i in range(len(codes)):
         total = largest = size = 0.0
@@ -245,5 +256,5 @@ def certify(codes: Any, inner: Any, l2: float, w: float, rounding: float, gap: A
                 total += slope * slope / (l2 if c > 0 else w)
             else:
                 total += (l2 if c > 0 else w) * c * c - 2 * c * q + q * q / (l2 if q > 0 else w)
-        error = rounding * max(size, 1.0) * np.sqrt(codes.shape[1] / l2)
+        error = rounding * longest * max(longest * size, 1.0) * np.sqrt(codes.shape[1] / l2)
         gap[i], violation[i] = (np.sqrt(total) + error) ** 2, largest
