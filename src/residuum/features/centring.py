@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Samples less their own mean have 0, up to rounding; 500 samples less a mean of others like them 0.05 or 0.06;
-# features of networks, scattering and pixels as they are 0.6 and more.
+# Samples less their own mean have 0, up to rounding; 500 samples less the mean of others like them have 0.05;
+# features of networks, scattering and pixels as they are have 0.6 and more.
 _LARGEST_OF_CENTRED = 0.1
 
 
