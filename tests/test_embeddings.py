@@ -1,11 +1,15 @@
 """Files of embeddings, and the sign that a mean was subtracted from them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
+from residuum import NRC
 from residuum.errors import DataFormatError, UsageError
-from residuum.features.centring import looks_centred, mean_cosine
+from residuum.features.centring import looks_centred
 from residuum.inputs import ExpectedColumns, TableFormat, read_data
 
 VECTORS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
@@ -65,20 +69,31 @@ def test_parquet_lists_that_cannot_be_rows(parquet):
         read_data(hole, label="nonsense")
 
 
-def test_mean_cosine_is_that_of_all_pairs():
-    X = np.random.default_rng(0).normal(size=(5000, 4)) + 0.5  # more rows than one block
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    cosines = unit @ unit.T
-    expected = (cosines.sum() - len(X)) / (len(X) * (len(X) - 1))
-    assert mean_cosine(X) == pytest.approx(expected, rel=1e-10)
-    assert mean_cosine(X * np.random.default_rng(1).uniform(0.1, 9, size=(5000, 1))) == pytest.approx(
-        expected
-    )
-
-
-@pytest.mark.parametrize("n", [20, 1797])
-def test_digits_look_centred_once_their_mean_is_subtracted(n):
-    X = load_digits().data[:n]
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_digits_look_centred_once_their_own_mean_is_subtracted(dtype):
+    X = load_digits().data.astype(dtype)
     assert not looks_centred(X)
-    assert looks_centred(X - X.mean(axis=0))
-    assert not looks_centred(X[:1])
+    centred = X - X.mean(axis=0)
+    assert looks_centred(centred)
+    assert looks_centred(np.concatenate([centred] * 3))  # more rows than one block
+    assert not looks_centred(centred[:900])  # the mean of all is not that of some
+    assert not looks_centred(X[:1] - X[:1])
+
+
+def test_non_negative_codes_of_centred_samples_reach_everything():
+    """Why it matters: the cone of centred samples is their span, so exact NRC explains any query."""
+    rng = np.random.default_rng(0)
+    X, labels, query = rng.random((12, 30)), np.arange(12) % 3, rng.random((1, 30))
+    centred, asked = X - X.mean(axis=0), query - X.mean(axis=0)
+    assert looks_centred(centred)
+
+    def left(samples, target):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = NRC(solver="exact").fit(samples, labels)
+            return np.linalg.norm(target - model.reconstruct(target)[0])
+
+    span = np.linalg.lstsq(centred.T, asked[0], rcond=None)[0] @ centred
+    assert left(centred, asked) == pytest.approx(np.linalg.norm(asked - span), rel=1e-6)
+    raw = np.linalg.lstsq(X.T, query[0], rcond=None)[0] @ X
+    assert left(X, query) > 1.05 * np.linalg.norm(query - raw)

@@ -255,19 +255,6 @@ def test_command_prints_tables_or_json_and_continues_a_run(run):
     assert "other settings (seed: 0 there, 1 here)" in error
 
 
-def test_command_says_where_a_mean_was_subtracted(run, data):
-    np.savez("centred.npz", X=data.samples - data.samples.mean(axis=0), y=data.labels)
-    args = ("--shots", "1", "--queries", "1", "--episodes", "2", "--methods", "crc", "--n-jobs", "1")
-    for name, centre, said in (
-        ("digits", "none", False),
-        ("centred", "none", True),
-        ("centred", "train", False),
-    ):
-        code, _, error = run(f"{name}.npz", *args, "--centre", centre)
-        assert code == 0, error
-        assert ("the mean seems to be subtracted" in error) == said
-
-
 def test_command_takes_what_the_classes_allow_and_says_so(run, tmp_path):
     args = ("digits.npz", "--shots", "1", "--queries", "20", "--episodes", "2", "--n-jobs", "1")
     code, out, error = run(*args, "--ways", "9", "--json", "--out", "nine")

@@ -73,7 +73,6 @@ def episodes(
     from residuum.experiments.episode_methods import choose_methods
     from residuum.experiments.episode_report import tables
     from residuum.experiments.runner import open_folder
-    from residuum.features.centring import looks_centred
     from residuum.reports.table import markdown, print_table
     from residuum.system.files import write_text
     from residuum.system.json_text import to_json
@@ -87,8 +86,6 @@ def episodes(
     settings, notes = work.completed(
         settings, samples, guess_unknown=unknown is None, all_methods=not methods
     )
-    if centre == "none" and looks_centred(samples.samples):
-        notes.append("the mean seems to be subtracted, which costs SoftNRC and exact NRC accuracy")
     for note in notes:
         click.echo(f"{data}: {note}", err=True)
     with limit_threads(n_jobs), progress_bars() as report:

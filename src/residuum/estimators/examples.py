@@ -22,8 +22,8 @@ def explain_by_examples(X: Any, labels: Any, query: Any, *, max_examples: int | 
     Parameters
     ----------
     X : array-like of shape (n_examples, n_features)
-        Embeddings of the examples, as the model gives them. Do not centre them: an example that points away
-        from the query can then only be left out, and the weights say less.
+        Embeddings of the examples, as the model gives them. Less their own mean they sum to zero, so that
+        sums of them with non-negative weights reach everything, and the weights say nothing.
     labels : array-like of shape (n_examples,) or None
         What the shares are summed by: true classes, or the answers of the model itself. None for no labels.
     query : array-like of shape (n_features,) or (1, n_features)

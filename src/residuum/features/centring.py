@@ -1,4 +1,4 @@
-"""Whether a mean was subtracted from features, as far as they show it."""
+"""Whether the mean of samples was subtracted from them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import unit_rows
-
-# Centred features have at most 0.02 (0.06 where there are only 25 rows), raw ones 0.38 and more; see
-# docs/embeddings.md. Features that have no common direction by nature look centred too, and are as good as.
-LARGEST_OF_CENTRED = 0.1
-
-
-def mean_cosine(X: npt.NDArray[Any]) -> float:
-    """``(||sum_i u_i||^2 - n) / (n (n - 1))``: the mean cosine of all pairs of different rows.
-
-    Here u_i are the rows with norm 1. It is the same for few rows and for many, up to chance. Rows that are
-    zero count as orthogonal to all others.
-    """
-    n = len(X)
-    if n < 2:
-        return 1.0
-    whole, squares = np.zeros(X.shape[1]), 0.0
-    for first in range(0, n, 4096):
-        unit = unit_rows(X[first : first + 4096].astype(np.float64))[0]
-        whole += unit.sum(axis=0)
-        squares += float(np.einsum("ij,ij->", unit, unit))
-    return float((whole @ whole - squares) / (n * (n - 1)))
+# Samples less their own mean have about 1e-16 (float32: 1e-7); those less another mean about 1/sqrt(n).
+_LARGEST_OF_CENTRED = 1e-4
 
 
 def looks_centred(X: npt.NDArray[Any]) -> bool:
-    """Whether the rows point in all directions alike, as they do once their mean is subtracted.
+    """``||sum_i x_i|| <= 1e-4 sum_i ||x_i||``: whether the rows sum to zero, up to rounding.
 
-    Non-negative codes are often much worse there (docs/embeddings.md): half of the samples point away from a
-    query, and without negative coefficients they cannot help to represent it.
+    If they do, and a subset does not, every negative multiple of a sample is a non-negative combination of
+    the others: non-negative codes then reach the whole span, just like codes of any sign. Exact NRC uses all
+    samples, cannot prove its codes, and is slow and often wrong (docs/embeddings.md). It works on samples
+    less the mean of other samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Training samples as a classifier gets them.
+
+    Returns
+    -------
+    centred : bool
+        False for a single sample and for zeros only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).random((20, 50))
+    >>> looks_centred(X), looks_centred(X - X.mean(axis=0))
+    (False, True)
     """
-    return mean_cosine(X) < LARGEST_OF_CENTRED
+    whole, length = np.zeros(X.shape[1]), 0.0
+    for first in range(0, len(X), 4096):
+        rows = X[first : first + 4096].astype(np.float64)
+        whole += rows.sum(axis=0)
+        length += float(np.linalg.norm(rows, axis=1).sum())
+    return len(X) > 1 and length > 0 and float(np.linalg.norm(whole)) <= _LARGEST_OF_CENTRED * length
