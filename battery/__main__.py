@@ -124,7 +124,7 @@ def _line(outcome: Outcome) -> str:
     note = f"  {len(outcome.failures)} FAILED" if outcome.failures else ""
     note += f"  {len(outcome.skipped)} skipped" if outcome.skipped else ""
     return (
-        f"{outcome.number:>2}  {outcome.name:<22}{outcome.cases:>9,}{outcome.passed:>9,}"
+        f"{outcome.number:>2}  {outcome.name:<22}{outcome.cases:>10,}{outcome.passed:>10,}"
         f"{outcome.seconds:>9.1f}{outcome.processor:>11.1f}{note}"
     )
 
@@ -173,7 +173,7 @@ def main() -> int:
     if args.json:
         print(json.dumps([outcome.facts() for outcome in outcomes], indent=1))
     else:
-        print(" #  group                     cases   passed  seconds  processor")
+        print(" #  group                      cases    passed  seconds  processor")
         print("\n".join(map(_line, outcomes)))
         for outcome in outcomes:
             for failure in outcome.failures:

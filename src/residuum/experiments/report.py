@@ -51,7 +51,7 @@ def _notes(results: dict[str, Any]) -> tuple[str, ...]:
     notes = [
         results["lead"]["sentence"],  # the page leaves it out of its notes
         feature_words(results["data"]["features"]),
-        "The p-value compares the best of each kind, picked on the same queries, so it is rather small.",
+        "The p-value compares the best of each kind, picked on the same queries, so it is optimistic.",
         f"Accuracy: {spread}. Predict: milliseconds per query. Support: mean number of non-zero "
         "coefficients. Gap and violation: the worst certificate of all queries, 0 at the optimum.",
     ]
