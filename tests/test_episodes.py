@@ -103,7 +103,7 @@ def test_samples_are_centred_by_what_is_said_and_by_nothing_else(data, embedding
 @pytest.mark.parametrize("n_levels", [3, 1000])
 def test_auroc_and_false_positives_vs_scikit_learn(n_levels):
     rng = np.random.default_rng(0)
-    known = rng.integers(n_levels, size=40) + n_levels / 4
+    known = rng.integers(n_levels, size=40) + n_levels // 4
     unknown = rng.integers(n_levels, size=30) + 0.0
     truth = np.repeat([1, 0], [40, 30])
     scores = np.concatenate([known, unknown])

@@ -265,9 +265,9 @@ def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list
         X = X.astype(np.float32, copy=False)
     if getattr(classifier, "solver", None) == "exact" and not features.kernel and looks_centred(X):
         warnings.warn(
-            "A mean seems to be subtracted from the features. Half of the training samples then point away "
-            "from a query, and the exact non-negative optimum is often much worse: use the features as they "
-            "were, or another method.",
+            "A mean seems to be subtracted from the features. Samples less their own mean sum to zero, so "
+            "non-negative codes reach everything, and exact NRC is often much worse: use the features as "
+            "they were, or another method.",
             UserWarning,
             stacklevel=2,
         )
