@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 from residuum import CRC, NRC, SoftNRC
 from residuum.cli.main import main
 
-MOST_MODULES = 20
+MOST_MODULES = 18
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,7 @@ class Way:
 def test_a_reader_meets_few_modules_between_predict_and_the_argmin(tables, tmp_path, method):
     model, out = tmp_path / "wine.residuum", tmp_path / "answers.csv"
     run("fit", tables / "train.csv", "--method", method.__name__, "--kernel", "none", "--out", model)
+    run("predict", model, tables / "new.csv", "--out", out)  # compiles what is not compiled yet
     with Way(("residuum.cli.predict", "predict")) as way:
         run("predict", model, tables / "new.csv", "--out", out)
     print(f"{len(way.modules)} modules:")

@@ -70,7 +70,7 @@ def compare(
     from residuum.system.files import write_text
     from residuum.system.json_text import to_json
     from residuum.system.machine import machine_facts
-    from residuum.system.progress import progress_bars
+    from residuum.system.progress import tell_progress
     from residuum.system.threads import limit_threads
 
     context = click.get_current_context()
@@ -91,7 +91,7 @@ def compare(
         samples = replace(samples, trials=splits)
     samples = replace(samples, arguments=_command_line(context))
     settings = comparison.Settings(chosen, len(samples.trials), train_per_class, seed, n_jobs, select)
-    with limit_threads(n_jobs), progress_bars() as report:
+    with limit_threads(n_jobs):
         machine = machine_facts()
         decisive = {
             "command": "compare",
@@ -105,7 +105,7 @@ def compare(
         folder = open_folder("compare", out, decisive)
 
         def on_step(text: str, done: int, total: int) -> None:
-            report("compare", done, total, text)
+            tell_progress("compare", done, total, text)
 
         results = comparison.run(settings, samples, folder, machine, on_step=on_step)
     table = comparison_table(results)

@@ -79,7 +79,6 @@ def fetch_command(names: tuple[str, ...], data: Path | None, mirror: str | None,
     """Download data sets from their owners or mirrors, check them, and put them into the data home."""
     from residuum.paper.data import DATASETS, data_home
     from residuum.paper.data.intake import fetch
-    from residuum.system.progress import progress_bars
 
     if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise click.BadParameter(
@@ -87,8 +86,7 @@ def fetch_command(names: tuple[str, ...], data: Path | None, mirror: str | None,
         )
     home = data_home(data)
     for name in names:
-        with progress_bars(of_bytes=True) as report:
-            samples = fetch(DATASETS[name], home, mirror=mirror, force=force, progress=report)
+        samples = fetch(DATASETS[name], home, mirror=mirror, force=force)
         click.echo(f"{name}: {len(samples.labels)} samples, {samples.n_classes} classes, {samples.source}")
 
 

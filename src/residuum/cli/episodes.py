@@ -77,7 +77,7 @@ def episodes(
     from residuum.system.files import write_text
     from residuum.system.json_text import to_json
     from residuum.system.machine import machine_facts
-    from residuum.system.progress import progress_bars
+    from residuum.system.progress import tell_progress
     from residuum.system.threads import allowed_cores, limit_threads
 
     wanted, cores, chosen = _whole_numbers(shots), allowed_cores(n_jobs), choose_methods(methods)
@@ -88,12 +88,12 @@ def episodes(
     )
     for note in notes:
         click.echo(f"{data}: {note}", err=True)
-    with limit_threads(n_jobs), progress_bars() as report:
+    with limit_threads(n_jobs):
         decisive = {"command": "episodes", "content": samples.fingerprint(), **asdict(settings)}
         folder = open_folder("episodes", out, decisive)
 
         def on_step(text: str, done: int, total: int) -> None:
-            report("episodes", done, total, text)
+            tell_progress("episodes", done, total, text)
 
         results = work.run(settings, samples, folder, machine_facts(), n_jobs=cores, on_step=on_step)
     found = tables(results)

@@ -44,7 +44,6 @@ def evaluate(
     """
     from residuum.models import answer, samples_in_model
     from residuum.models import evaluate as figures
-    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:
@@ -55,9 +54,8 @@ def evaluate(
             every, queries = queries, queries.rows(queries.split == "test")
             say_notes(queries.noted("only the test samples are used"), before=every)
         queries, estimator = with_model_features(saved, queries)
-        with progress_bars():
-            held = samples_in_model(estimator, queries.features)
-            found = figures(answer(estimator, queries.features), queries.labels, held=held)
+        held = samples_in_model(estimator, queries.features)
+        found = figures(answer(estimator, queries.features), queries.labels, held=held)
     used = features_used(saved.estimator, saved.about.get("input", {}))
     if as_json:
         about = {"model": str(model), "data": str(data), "features_used": used}

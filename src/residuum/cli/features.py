@@ -58,17 +58,14 @@ def features(
     from residuum.cli.input_output import check_target
     from residuum.features import extract_folder
     from residuum.models.preparing import built_extractor
-    from residuum.system.progress import progress_bars
+    from residuum.system.progress import tell_progress
     from residuum.system.threads import allowed_cores
 
     target, cores = check_target(out), allowed_cores(n_jobs)
     model = built_extractor(extractor, weights, device).set_params(n_jobs=cores)
     try:
-        with progress_bars() as bars:
-            progress = partial(bars, extractor)
-            report = extract_folder(
-                folder, model, out=target, cache_dir=cache, n_jobs=cores, progress=progress
-            )
+        progress = partial(tell_progress, extractor)
+        report = extract_folder(folder, model, out=target, cache_dir=cache, n_jobs=cores, progress=progress)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "The features computed so far are kept; the same command goes on from there."

@@ -26,7 +26,7 @@ from residuum.cli.input_output import (
 from residuum.cli.options import FILE
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import plain, to_json
-from residuum.system.progress import progress_bars
+from residuum.system.progress import tell_progress
 
 if TYPE_CHECKING:
     from residuum.inputs import OwnData
@@ -97,16 +97,14 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
         known: dict[str, Any] = {"groups": train.groups, "image_shape": train.image_shape}
         choice = None
         if automatic:
-            with progress_bars() as report:
-                on_step = partial(report, "methods")
-                choice = choose_method(recipe, train.features, train.labels, **known, on_step=on_step)
+            on_step = partial(tell_progress, "methods")
+            choice = choose_method(recipe, train.features, train.labels, **known, on_step=on_step)
             recipe = replace(recipe, method=choice.ranking[0])
         pictures, width = thumbnails(train), np.asarray(train.features).shape[1]
         features, train = [train.features], replace(train, features=None)
         del samples
-        with progress_bars():
-            # The samples are given away here, so that they can be freed early.
-            fitted = fit_recipe(recipe, features.pop(), train.labels, **known, before=before)
+        # The samples are given away here, so that they can be freed early.
+        fitted = fit_recipe(recipe, features.pop(), train.labels, **known, before=before)
         about = _about(train, width, recipe, fitted, choice, options)
         save_model(fitted.estimator, target, about=about, images=pictures)
         if encoder := encoder_of(fitted.estimator):
@@ -187,8 +185,7 @@ def _held_out(fitted: Fitted, test: OwnData, n_before: int, out: Path) -> dict[s
 
     estimator = fitted.estimator[n_before:] if n_before else fitted.estimator
     try:
-        with progress_bars():
-            found = evaluate(answer(estimator, test.features), test.labels)
+        found = evaluate(answer(estimator, test.features), test.labels)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"The model is saved as {out}; only its figures on the held-out samples are missing."

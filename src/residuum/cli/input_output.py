@@ -27,7 +27,7 @@ from residuum.errors import (
     ResiduumError,
     UsageError,
 )
-from residuum.system.progress import progress_bars
+from residuum.system.progress import tell_progress
 
 if TYPE_CHECKING:
     from residuum.features import TableEncoder
@@ -83,18 +83,17 @@ def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
         raise UsageError(twice)
     if test is not None and not test.exists():
         raise DataNotFoundError(f"{test} does not exist.")
-    with progress_bars():
-        data = read_data(path, split=split, group=group, **reading)
-        say_notes(data)
-        if test is None:
-            return data
-        if data.split is not None:
-            raise UsageError(twice)
-        expected = None
-        if data.features is not None:
-            expected = ExpectedColumns(data.columns, data.features.shape[1], data.label, data.texts)
-        held_out = read_data(test, group=group, expected=expected, **reading)
-        say_notes(held_out)
+    data = read_data(path, split=split, group=group, **reading)
+    say_notes(data)
+    if test is None:
+        return data
+    if data.split is not None:
+        raise UsageError(twice)
+    expected = None
+    if data.features is not None:
+        expected = ExpectedColumns(data.columns, data.features.shape[1], data.label, data.texts)
+    held_out = read_data(test, group=group, expected=expected, **reading)
+    say_notes(held_out)
     return join_train_and_test(data, held_out)
 
 
@@ -109,11 +108,10 @@ def read_queries(
     from residuum.inputs import read_data
 
     saved, about, reading = _opened_model(model, options)
-    with progress_bars():
-        if about.get("kind") == "images":
-            queries = _listed_images(data, reading)
-        else:
-            queries = _numbers(read_data(_one_file(data), split=split, **reading), saved, about)
+    if about.get("kind") == "images":
+        queries = _listed_images(data, reading)
+    else:
+        queries = _numbers(read_data(_one_file(data), split=split, **reading), saved, about)
     say_notes(queries)
     return saved, queries
 
@@ -308,10 +306,9 @@ def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _extracting(name: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for the extraction of features; an interrupt says that they are kept."""
+    """What to call with the images done and all of them; an interrupt says that features are kept."""
     try:
-        with progress_bars() as report:
-            yield partial(report, name)
+        yield partial(tell_progress, name)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "The features computed so far are kept; the same command goes on from there."

@@ -18,6 +18,7 @@ import click
 
 from residuum import __version__
 from residuum.errors import InterruptedRunError, ResiduumError
+from residuum.system.progress import progress_bars
 
 # Name -> one line of help. To add a command, write one file of this name here and add one line.
 COMMANDS = {
@@ -79,7 +80,8 @@ def main(args: Sequence[str] | None = None) -> int:
     _prepare_streams()
     try:
         words = [word for word in words if word != "--debug"] or ["--help"]
-        code = cli.main(words, prog_name="residuum", standalone_mode=False)
+        with progress_bars():
+            code = cli.main(words, prog_name="residuum", standalone_mode=False)
         sys.stdout.flush()
         if _arrived:  # a library dropped the interrupt
             code = InterruptedRunError.exit_code

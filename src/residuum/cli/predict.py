@@ -58,7 +58,6 @@ def predict(
     needed.
     """
     from residuum.models import answer, records
-    from residuum.system.progress import progress_bars
     from residuum.system.threads import limit_threads
 
     if out is not None:
@@ -71,7 +70,6 @@ def predict(
         _destination(None if out is None else target) as file,
         report_warnings() as unconverged,
         limit_threads(n_jobs),
-        progress_bars(),
     ):
         saved, blocks = query_blocks(model, data, options)
         if all_probabilities and not hasattr(saved.estimator, "predict_proba"):

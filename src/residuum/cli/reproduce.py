@@ -7,8 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,8 +86,7 @@ def reproduce(
         jobs = [accuracy_job(plan, folder, **homes) for plan in plans]
         jobs += [extra_job(extra, quick=quick, seed=seed, **homes) for extra in extras]
         for job in jobs:
-            with _progress() as on_step:
-                run_job(job, folder, fresh=not resume, n_jobs=allowed_cores(n_jobs), on_step=on_step)
+            run_job(job, folder, fresh=not resume, n_jobs=allowed_cores(n_jobs), on_step=_progress())
         if confusions:
             _write_confusions(plans, folder, homes)
     _report(folder, wanted, protocols, as_json)
@@ -167,19 +165,17 @@ def _report(folder: Path, names: tuple[str, ...], protocols: tuple[str, ...], as
     click.echo(f"Wrote report.md and report.html to {folder}", err=True)
 
 
-@contextmanager
-def _progress() -> Iterator[OnStep]:
-    """A bar on stderr with what is being done; without a terminal, a line now and then."""
-    from residuum.system.progress import progress_bars
+def _progress() -> OnStep:
+    """What moves the bar; without a terminal, it prints a line now and then."""
+    from residuum.system.progress import tell_progress
 
     printed = -math.inf
-    with progress_bars() as report:
 
-        def on_step(text: str, done: int, total: int) -> None:
-            nonlocal printed
-            report("reproduce", done, total, text)
-            if not sys.stderr.isatty() and time.monotonic() - printed > 15 and done < total:
-                printed = time.monotonic()
-                click.echo(f"[{done}/{total}] {text}", err=True)
+    def on_step(text: str, done: int, total: int) -> None:
+        nonlocal printed
+        tell_progress("reproduce", done, total, text)
+        if not sys.stderr.isatty() and time.monotonic() - printed > 15 and done < total:
+            printed = time.monotonic()
+            click.echo(f"[{done}/{total}] {text}", err=True)
 
-        yield on_step
+    return on_step

@@ -213,11 +213,12 @@ def answer(estimator: Any, X: Any) -> Answers:
     for first in range(0, max(n_rows, 1), BLOCK_ROWS):
         block = X
         if n_rows > BLOCK_ROWS:
-            tell_progress("answering", first, n_rows)
             block = _safe_indexing(X, slice(first, first + BLOCK_ROWS))
         for step in steps:
             block = step.transform(block)
         parts.append(classifier.answer(block))
+        if n_rows > BLOCK_ROWS:
+            tell_progress("answering", min(first + BLOCK_ROWS, n_rows), n_rows)
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 

@@ -290,8 +290,7 @@ def _calibrated(classifier: Any, X: FloatArray, y: np.ndarray) -> tuple[float, f
     X, y, class_index = X[usable], y[usable], class_index[usable]
     found, truth = [np.empty((0, len(classes)))], [class_index[:0]]
     folds = list(held_out_folds(class_index))
-    for done, (train, held_out) in enumerate(folds):
-        tell_progress("calibrating, folds", done, len(folds))
+    for done, (train, held_out) in enumerate(folds, 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the fit to all samples has given them already
             model = clone(classifier).fit(X[train], y[train])
@@ -299,6 +298,7 @@ def _calibrated(classifier: Any, X: FloatArray, y: np.ndarray) -> tuple[float, f
         residuals[:, np.searchsorted(classes, model.classes_)] = model.residuals(X[held_out])
         found.append(residuals)
         truth.append(class_index[held_out])
+        tell_progress("calibrating, folds", done, len(folds))
     if len(found) == 1 and len(classes) > 1:
         raise ValueError(
             "ConfidentClassifier cannot calibrate probabilities: every class has only 1 sample, so none can "

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.inputs.cells import Row, Source, sample_blocks
 from residuum.inputs.columns import ColumnOptions, TableFormat
 from residuum.inputs.own_data import OwnData, quoted_list
+from residuum.inputs.text import Row, Source, sample_blocks
 from residuum.system.files import naming_damage
 from residuum.system.packages import package
 from residuum.system.progress import tell_progress
@@ -79,6 +79,7 @@ def _rows(path: Path, sheet: Any) -> Iterator[Row]:
         with naming_damage(path, "a workbook"):
             values = next(rows, None)
         if values is None:
+            tell_progress(f"reading {path.name}", number, number)
             return
         number += 1
         if number % _TOLD_ROWS == 0:

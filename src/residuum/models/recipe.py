@@ -273,7 +273,9 @@ def _chosen(recipe: Recipe, X: Any, y: Any, groups: Any) -> tuple[Features, list
         )
     if recipe.confidence:
         classifier = ConfidentClassifier(classifier, **recipe.confidence)
-    return features, steps, classifier.fit(X, y), selection
+    classifier.fit(X, y)
+    tell_progress("fitting", len(steps) + 1, len(steps) + 1)
+    return features, steps, classifier, selection
 
 
 def feature_search(grid: Any, features: tuple[Features, ...], X: Any, y: Any) -> PipelineCV:

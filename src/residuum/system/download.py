@@ -17,7 +17,7 @@ from typing import Any
 from residuum.errors import DownloadError
 from residuum.system.files import file_digest
 from residuum.system.locks import locked
-from residuum.system.progress import Report
+from residuum.system.progress import tell_progress
 
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zip": b"PK\x03\x04"}  # tells an error page from a file
 _MAX_BYTES = 4 * 2**30  # for files whose size is not known
@@ -75,9 +75,7 @@ def check_file(path: Path, remote: RemoteFile) -> str | None:
     return None if head == magic else f"content: expected a file that begins with {magic!r}, got {head!r}"
 
 
-def download(
-    remote: RemoteFile, folder: Path, *, policy: Policy | None = None, progress: Report | None = None
-) -> Path:
+def download(remote: RemoteFile, folder: Path, *, policy: Policy | None = None) -> Path:
     """Fetch one file into `folder`, unless a correct copy is there already.
 
     Parameters
@@ -88,8 +86,6 @@ def download(
         Created when missing. Several processes may ask for the same file: one downloads, the others wait.
     policy : Policy, optional
         Time limit and number of attempts.
-    progress : callable, optional
-        Called with file name, bytes so far, and total bytes or None.
 
     Returns
     -------
@@ -107,7 +103,7 @@ def download(
         with locked(folder / f".{remote.name}.lock"):
             if target.exists() and check_file(target, remote) is None:
                 return target
-            return _from_any_address(remote, target, policy or Policy(), progress)
+            return _from_any_address(remote, target, policy or Policy())
     except DownloadError:
         raise
     except OSError as error:
@@ -116,7 +112,7 @@ def download(
         ) from error
 
 
-def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress: Report | None) -> Path:
+def _from_any_address(remote: RemoteFile, target: Path, policy: Policy) -> Path:
     part = target.with_name(target.name + ".part")
     urls = list(remote.urls)
     failures: list[str] = []
@@ -127,7 +123,7 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
             if not remote.has_checksum:
                 part.unlink(missing_ok=True)  # bytes of unknown origin cannot be continued
             try:
-                _transfer(url, part, remote, policy.timeout, progress)
+                _transfer(url, part, remote, policy.timeout)
                 part.replace(target)
                 return target
             except _Failure as failure:
@@ -143,7 +139,7 @@ def _from_any_address(remote: RemoteFile, target: Path, policy: Policy, progress
     )
 
 
-def _transfer(url: str, part: Path, remote: RemoteFile, timeout: float, progress: Report | None) -> None:
+def _transfer(url: str, part: Path, remote: RemoteFile, timeout: float) -> None:
     """Write or complete `part`, and check it; a file that is wrong is removed."""
     have = part.stat().st_size if part.exists() else 0
     limit = _MAX_BYTES if remote.size is None else remote.size
@@ -166,8 +162,7 @@ def _transfer(url: str, part: Path, remote: RemoteFile, timeout: float, progress
                     part.unlink()
                     raise _Failure(f"size: expected at most {limit} bytes, the server sends more", final=True)
                 out.write(chunk)
-                if progress is not None:
-                    progress(remote.name, have, total)
+                tell_progress(remote.name, have, total, of_bytes=True)
                 seconds = time.monotonic() - began
                 if seconds > timeout and have - start < _MIN_RATE * seconds:
                     raise _Failure(f"stalled: {have - start} bytes in {seconds:.0f} s")

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, their checksums, and arrays from .npy and .npz files.
+"""Files: written whole or not at all, their checksums, text of any encoding, arrays from .npy and .npz files.
 
 Of arrays, no pickle is opened, and no declared size is taken on trust.
 """
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from residuum.errors import DataFormatError, ResiduumError, WriteError
+from residuum.errors import DataFormatError, ResiduumError, UsageError, WriteError
 from residuum.system.machine import free_memory
 
 Array = npt.NDArray[Any]
@@ -73,6 +73,55 @@ def sha256(*pieces: Any) -> str:
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
+
+
+@contextmanager
+def opened_text(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a file as text; whatever is wrong with its bytes becomes an error that names the line."""
+    with path.open("rb") as raw:
+        start = raw.read(4)
+    if start[:4] == b"PK\x03\x04":
+        raise DataFormatError(
+            f"{path} is a zip or a spreadsheet, not text. Name a workbook .xlsx, or save it as CSV."
+        )
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    elif encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        encoding = "utf-8-sig"
+    try:
+        stream = path.open(encoding=encoding, newline="")
+    except LookupError:
+        raise UsageError(f"--encoding {encoding!r} is not known to Python.") from None
+    with stream:
+        try:
+            yield stream
+        except UnicodeError:
+            raise DataFormatError(_encoding_problem(path, encoding)) from None
+
+
+def _encoding_problem(path: Path, encoding: str) -> str:
+    where, content = str(path), path.read_bytes()
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = error.start - content.rfind(b"\n", 0, error.start)
+        where = f"{path}, line {line}, byte {byte}: 0x{content[error.start]:02x}"
+    return (
+        f"{where} is not {encoding.removesuffix('-sig')}. Save the file as UTF-8, or say what it is, such as "
+        "--encoding latin-1."
+    )
+
+
+def without_nul(path: Path, stream: TextIO) -> Iterator[str]:
+    """The lines of a file; a NUL byte in one of them is an error."""
+    for i, line in enumerate(stream, 1):
+        if "\x00" in line:
+            raise DataFormatError(
+                f"{path}, line {i}, character {line.index(chr(0)) + 1}: a NUL byte. This is no text table, "
+                "or it is damaged."
+            )
+        yield line
 
 
 @contextmanager

@@ -1,67 +1,86 @@
-"""The progress bar of every long job: on stderr, only on a terminal, gone when the work is done.
+"""The progress bars of long work: on stderr, only on a terminal, gone when the work is done.
 
-A command opens the bars. Whatever works below it calls `tell_progress`, which moves a bar of the command that
-runs, and does nothing in a program that shows none.
+Whatever takes long calls `tell_progress`. That moves a bar while a command runs, and does nothing in a
+program that shows no bars.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-Report = Callable[..., None]
-
-_open: list[Report] = []  # of the commands that run, the innermost last
+_bars: _Bars | None = None  # those of the command that runs
 
 
-def tell_progress(task: str, done: int, total: int | None = None, *, of_bytes: bool = False) -> None:
-    """Move the bar of a task, if bars are open; may be called from any thread, and often."""
-    if _open:
-        _open[-1](task, done, total, of_bytes=of_bytes)
-
-
-@contextmanager
-def progress_bars(*, of_bytes: bool = False, shown: bool = True) -> Iterator[Report]:
-    """Yield ``report(task, done, total=None, note="")``, which moves the bar of a task and makes it at need.
-
-    `tell_progress` calls it too as long as the bars are open.
-
-    A total of None shows a bar without an end; the note stands behind the bar, for example the time left. The
-    library of the bars loads slowly, so it is loaded by the first report to a terminal.
+def tell_progress(
+    task: str, done: int, total: int | None = None, note: str = "", *, of_bytes: bool = False
+) -> None:
+    """Move the bar of a task, if bars are shown; may be called from any thread, and often.
 
     Parameters
     ----------
-    of_bytes : bool, default=False
+    task : str
+        What is done. The first report makes its bar, and the report that all is done removes it.
+    done, total : int
+        How much is done, of how much; a total of None shows a bar without an end.
+    note : str
+        Stands behind the bar, for example the time left.
+    of_bytes : bool
         Whether the numbers are bytes, shown as file sizes.
-    shown : bool, default=True
-        False reports nothing, as does a stderr that is not a terminal.
     """
-    tasks: dict[str, Any] = {}
-    bars: Any = None
+    if _bars is not None:
+        _bars.move(task, done, total, note, of_bytes)
 
-    def report(
-        task: str, done: int, total: int | None = None, note: str = "", *, of_bytes: bool = of_bytes
-    ) -> None:
-        nonlocal bars
-        if not (shown and sys.stderr and sys.stderr.isatty()):
-            return
-        if bars is None:
-            bars = _bars()
-            bars.start()
-        amount = _amount(done, total, of_bytes)
-        if task not in tasks:
-            tasks[task] = bars.add_task(task, total=total, note=note, amount=amount)
-        bars.update(tasks[task], completed=done, total=total, note=note, amount=amount)
 
-    _open.append(report)
+@contextmanager
+def progress_bars() -> Iterator[None]:
+    """Show bars for whatever the block does."""
+    global _bars
+    outer, _bars = _bars, _Bars()
     try:
-        yield report
+        yield
     finally:
-        _open.remove(report)
-        if bars is not None:
-            bars.stop()
+        _bars.stop()
+        _bars = outer
+
+
+class _Bars:
+    """A bar for every task that is not done; nothing is on the screen when all are."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Any] = {}
+        self._display: Any = None
+        self._lock = threading.Lock()
+
+    def move(self, task: str, done: int, total: int | None, note: str, of_bytes: bool) -> None:
+        if not (sys.stderr and sys.stderr.isatty()):
+            return
+        with self._lock:
+            if total is not None and done >= total:
+                self._finish(task)
+                return
+            if self._display is None:
+                self._display = _display()
+                self._display.start()
+            if task not in self._tasks:
+                self._tasks[task] = self._display.add_task(task, total=total, note="", amount="")
+            amount = _amount(done, total, of_bytes)
+            self._display.update(self._tasks[task], completed=done, total=total, note=note, amount=amount)
+
+    def _finish(self, task: str) -> None:
+        if task in self._tasks:
+            self._display.remove_task(self._tasks.pop(task))
+            if not self._tasks:
+                self.stop()
+
+    def stop(self) -> None:
+        self._tasks.clear()
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
 
 
 def _amount(done: int, total: int | None, of_bytes: bool) -> str:
@@ -71,8 +90,8 @@ def _amount(done: int, total: int | None, of_bytes: bool) -> str:
     return f"{done}/{'?' if total is None else total}"
 
 
-def _bars() -> Any:
-    from rich import progress
+def _display() -> Any:
+    from rich import progress  # loads slowly, so only where a bar is to be shown
     from rich.console import Console
 
     return progress.Progress(
@@ -83,4 +102,5 @@ def _bars() -> Any:
         progress.TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
         transient=True,
+        redirect_stdout=False,
     )

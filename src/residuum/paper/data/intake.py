@@ -19,7 +19,6 @@ from residuum.paper.data.store import Copy, copies, load, missing_text, read_cop
 from residuum.system.archives import safe_extract
 from residuum.system.download import download
 from residuum.system.locks import locked
-from residuum.system.progress import Report
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 
@@ -30,7 +29,6 @@ def fetch(
     *,
     mirror: str | None = None,
     force: bool = False,
-    progress: Report | None = None,
 ) -> LabelledSamples:
     """Download a data set, unless a readable copy is there, and read it.
 
@@ -44,8 +42,6 @@ def fetch(
         Address of a folder that holds the files, tried before the declared ones.
     force : bool, default=False
         Download even if there is a copy.
-    progress : callable, optional
-        Called with file name, bytes so far, and total bytes or None.
     """
     if dataset.access == "registration":
         raise DataNotFoundError(missing_text(dataset, home))
@@ -61,7 +57,7 @@ def fetch(
         copy = None if force else next(there, None)
         if copy is not None:
             return read_copy(dataset, copy)
-        paths = [download(file, folder, progress=progress) for file in files]
+        paths = [download(file, folder) for file in files]
         try:
             for file, path in zip(files, paths):
                 if file.unpack_to:
