@@ -7,14 +7,13 @@ atoms), ``solver_`` (prepared for the dictionary) and ``n_features_in_``.
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.base import (
-    AT_LEAST_ONE,
     N_JOBS,
     POSITIVE,
     RULE,
@@ -284,7 +283,7 @@ class NRC(RepresentationClassifier):
     rho : float, default=1.0
         Penalty parameter of ADMM.
     max_iter : int, default=5
-        Steps of ADMM.
+        Steps of ADMM, at most a million: a model file from elsewhere must not keep its reader busy for ever.
     step_tol : float or None, default=None
         None makes exactly max_iter steps of ADMM, as published. A number stops each query once the paper's
         three convergence conditions hold to it, and then max_iter is the most steps allowed.
@@ -308,7 +307,7 @@ class NRC(RepresentationClassifier):
     _parameter_constraints = {
         "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
-        "max_iter": [AT_LEAST_ONE],
+        "max_iter": [Interval(Integral, 1, 10**6, closed="both")],
         "step_tol": [POSITIVE, None],
         **_ITERATIVE,
     }
