@@ -234,7 +234,9 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             kmeans = MiniBatchKMeans(
                 self.n_words, batch_size=4096, n_init=1, max_iter=5, random_state=random.randint(2**31)
             )
+            tell_progress("visual words, k-means", 0)
             self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
+            tell_progress("visual words, k-means", 1, 1)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
