@@ -342,9 +342,8 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
         found = with_pixels(data, options["image_shape"])
     else:
         extractor = built_extractor(name, options["weights"], options["device"])
+        fit_extractor(extractor, training.paths or ())
         with _extracting(name) as progress:
-            if training is not read:
-                fit_extractor(extractor, training.paths or ())
             found = with_features(data, extractor, progress=progress)
     say_notes(found, before=read)
     return found, extractor
