@@ -183,7 +183,7 @@ def _own_samples(
             found, extractor = input_output.features_of_images(found, options)
         numbers = "pixels" if extractor is None else f"features by {' '.join(repr(extractor).split())}"
         if found.split is None and hasattr(extractor, "learned_array"):
-            numbers += " (its words learned from all images without their labels; --test keeps test images apart)"
+            numbers += " (words learned from all images without their labels; --test keeps test images apart)"
     elif options["extractor"] is not None:
         raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     size, note = options["test_size"], ""

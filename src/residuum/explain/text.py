@@ -84,7 +84,7 @@ def ending(certificate: dict[str, Any]) -> str:
     if certificate["stopping"] == "steps":
         return f"{count} steps, as published" if count == 5 else f"{count} steps, as asked for"
     met = "met" if certificate["converged"] else "missed: these are the best numbers so far"
-    return f"{count} iterations, tolerance {met}"
+    return f"{count} iteration{'' if count == 1 else 's'}, tolerance {met}"
 
 
 def has_probabilities(content: dict[str, Any]) -> bool:
