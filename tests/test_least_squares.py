@@ -189,7 +189,7 @@ def test_extreme_right_hand_sides(power):
 
 def test_cycling_blocks_are_finished_by_single_exchanges(monkeypatch):
     """Without block exchanges every program is solved by single ones, with the same answers."""
-    from residuum.solvers.tall import kernels
+    from residuum.solvers.tall import exchanges
 
     rng = np.random.default_rng(3)
     basis = rng.standard_normal((40, 6))
@@ -200,7 +200,7 @@ def test_cycling_blocks_are_finished_by_single_exchanges(monkeypatch):
     np.testing.assert_allclose(
         solution.residual_norm, [scipy.optimize.nnls(A, b)[1] for b in B.T], atol=1e-10
     )
-    assert solution.n_iter.max() > kernels.PATIENCE
+    assert solution.n_iter.max() > exchanges.PATIENCE
 
 
 def test_residuals_of_exact_fits():

@@ -7,7 +7,7 @@ With rows weighted by W, and columns scaled by powers of two, which rounds nothi
     minimise_x  x'Qx - 2h'x,    Q = A'WA + l2 L'L,    h = A'Wb - l1/2.
 
 Q is built once, h for all right-hand sides by one product. The kernels then solve each program by itself, so
-that no answer depends on the others (`kernels`):
+that no answer depends on the others (`kernels`, `exchanges`, `free_set`):
 
 1.  Start from the minimiser without bounds, by the inverse of Q: what lies beyond a bound is put there.
 2.  Block principal pivoting: minimise over the free variables by a Cholesky factor; all that leave their
@@ -31,7 +31,8 @@ upper ones. A ridge is put on the diagonal then and taken away by proximal point
 certify is solved on the columns themselves (`careful`) and certified with more effort (`proof`).
 """
 
-from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares
+from .layout import NO_SUM, SUM_AT_MOST, SUM_TO
+from .program import BoundedLeastSquares
 from .solver import Answers, TallSolver
 
 __all__ = ["NO_SUM", "SUM_AT_MOST", "SUM_TO", "Answers", "BoundedLeastSquares", "TallSolver"]

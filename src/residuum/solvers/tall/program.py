@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from residuum.problem import Float64Array
 
-U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
-LANES = 8  # rows of matrices are padded to a multiple
+from .layout import LANES, NO_SUM, U
+
 SINGULAR = 1e-11  # least eigenvalue, relative to the mean one, below which a ridge is put on the diagonal
 RIDGE = 1e-12  # that ridge, relative to the largest diagonal entry
 MODERATE = 400  # exponents of two of columns that can be scaled
-NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 
 
 @dataclass(frozen=True)
