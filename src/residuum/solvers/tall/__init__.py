@@ -29,10 +29,15 @@ mu comes from an approximate inverse of Q with its error (`program.prepare`). So
 Where Q is singular or nearly so, mu is zero and only the bounds limit d; a sum with lower bounds implies
 upper ones. A ridge is put on the diagonal then and taken away by proximal points. What the kernels cannot
 certify is solved on the columns themselves (`careful`) and certified with more effort (`proof`).
+
+Where only Q and h are given, without A, they are taken as exact. Q may then have eigenvalues a little below
+zero, by delta at most, which a Cholesky factor of Q + delta I proves; delta d_j^2 is added to each term. The
+objective less ||b||^2 has no known least value there, so that it proves nothing.
 """
 
 from .layout import NO_SUM, SUM_AT_MOST, SUM_TO
-from .program import BoundedLeastSquares
-from .solver import Answers, TallSolver
+from .program import BoundedLeastSquares, deepest_eigenvalue, least_eigenvalue
+from .solver import Answers, TallSolver, solve_path
 
 __all__ = ["NO_SUM", "SUM_AT_MOST", "SUM_TO", "Answers", "BoundedLeastSquares", "TallSolver"]
+__all__ += ["deepest_eigenvalue", "least_eigenvalue", "solve_path"]

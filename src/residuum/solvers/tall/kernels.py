@@ -17,6 +17,7 @@ from .layout import (
     BEST,
     BETA,
     CENTRE,
+    CONCAVE,
     DEPTH,
     EPS,
     FARTHEST,
@@ -51,6 +52,7 @@ from .layout import (
 )
 
 FAR = 1e300  # stands for an infinite distance, because it may be multiplied by zero
+FAR_SQUARED = 1e150  # the same where the distance is squared
 MOST_TURNS = 40  # proximal points
 WORSE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
 
@@ -89,6 +91,9 @@ def _certify(V, S, n):
         error = tau * alpha + 4.0 * U * (abs(nu * w) + V[SHIFT, i])
         above, below = V[HIGH, i] - x, x - V[LOW, i]
         gap += max(_most(q + error, V[FARTHEST, i] - x, curvature), _most(error - q, below, curvature))
+        if S[CONCAVE] > 0.0:
+            farthest = min(max(V[FARTHEST, i] - x, below), FAR_SQUARED)
+            gap += S[CONCAVE] * farthest * farthest
         violation = max(violation, min(max(q, -q) * V[SCALE, i], (above if q > 0.0 else below) * alpha))
     amiss = 0.0
     if S[KIND] != NO_SUM:
@@ -97,7 +102,9 @@ def _certify(V, S, n):
         gap += 2.0 * abs(nu) * (abs(short) + U * (n + 4) * summing)
         amiss = amiss / summing if summing > 0.0 else 0.0
     scale = S[BETA] + S[FORCED]
-    whole = max(S[BETA] * S[BETA] + value, 0.0) + 4.0 * tau * reach  # the objective, whose minimum is >= 0
+    whole = np.inf
+    if S[CONCAVE] < 0.0:  # the objective is a sum of squares, so that its minimum is not negative
+        whole = max(S[BETA] * S[BETA] + value, 0.0) + 4.0 * tau * reach
     S[VALUE], S[ROUNDING], S[VIOLATION] = value, 0.0, amiss
     S[GAP] = 0.0 if min(gap, whole) == 0.0 else np.inf
     if scale > 0.0:

@@ -15,14 +15,14 @@ LOW, HIGH, FARTHEST, W, ALPHA, SHIFT, LINEAR = range(7)
 X, P, H, AT, OLD, BEST, CENTRE, T, TW, PIVOT, SCALE = range(7, 18)
 N_ROWS = 18
 # Entries of S: least eigenvalue of Q - eps at least, ridge on the diagonal of Q, roundings that an entry of
-# the gradient goes through, the sum and what kind of sum it is, norm of b, tolerance, and whether any bound
-# is neither zero nor infinite.
-MU, EPS, DEPTH, TOTAL, KIND, BETA, TOL, SHIFTED = range(8)
+# the gradient goes through, the sum and what kind of sum it is, norm of b, tolerance, whether any bound is
+# neither zero nor infinite, and, where A is not known, how far below zero an eigenvalue of Q can be, else -1.
+MU, EPS, DEPTH, TOTAL, KIND, BETA, TOL, SHIFTED, CONCAVE = range(9)
 # Computed: whether the sum counts as an equation now, its multiplier, size of the free set, steps taken,
 # the certificate: violation, gap, objective minus beta^2, violation that rounding x makes; and how large a
 # combination of columns the bounds and the sum force x to be.
-SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING, FORCED = range(8, 17)
-N_ENTRIES = 17
+SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING, FORCED = range(9, 18)
+N_ENTRIES = 18
 
 NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 FREE, AT_LOW, AT_HIGH = 0.0, -1.0, 1.0
