@@ -136,7 +136,9 @@ def nnls_by_brute_force(X, y, l2=0.0):
 
 
 def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=None, l1=0.0, l2=0.0, L=None):
-    """``min ||b - Ax||^2 + l2 ||Lx||^2 + l1 sum(x)`` within bounds, and with a sum: every choice of active constraints.
+    """``min ||b - Ax||^2 + l2 ||Lx||^2 + l1 sum(x)`` within bounds, and with a sum.
+
+    Every choice of active constraints is tried.
 
     Right-hand sides are columns. Returns the best feasible points as columns, and their objectives.
     """

@@ -20,7 +20,7 @@ import numpy as np
 from oracles import constrained_by_brute_force
 from search_for_lies import FAMILIES, queries
 
-from residuum import Tikhonov, least_squares
+from residuum import Tikhonov, least_squares, least_squares_from_gram
 
 LONG = np.longdouble
 
@@ -95,11 +95,32 @@ def digits_lost(A, B, X, points, scale):
     return np.where(scale > 0, lost * (2 * np.sqrt(scale) + lost) / np.where(scale > 0, scale, 1), 0.0)
 
 
+def solved(A, B, given):
+    """The solution, and the options that brute force takes in place of missing entries."""
+    if given.pop("gram", False):
+        given["products"] = A.T @ A, A.T @ B
+        return least_squares_from_gram(*given["products"], bounds=given.get("bounds", (0.0, np.inf))), given
+    missing = given.pop("missing", None)
+    if missing is None:
+        return least_squares(A, B, **given), given
+    solution = least_squares(A, np.where(missing, np.nan, B), **given)
+    return solution, {**given, "weights": 1.0 - missing}
+
+
+def products_objectives(X, products):
+    """``x'Gx - 2c'x`` with all the digits there are, and the scale of a certificate without A."""
+    G, C = (part.astype(LONG) for part in products)
+    root = np.sqrt(np.diagonal(G))[:, None]
+    X = X.astype(LONG)
+    norms = np.max(np.abs(C) / np.where(root > 0, root, 1), axis=0)
+    return np.sum(X * (G @ X - 2 * C), axis=0), norms**2
+
+
 def check(A, B, given, family, counts):
     """One call held against brute force."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        solution = least_squares(A, B, **given)
+        solution, given = solved(A, B, dict(given))
     X = solution.x
     lower, upper = (np.broadcast_to(s, len(X))[:, None] for s in given.get("bounds", (0.0, np.inf)))
     outside = ((lower > X) | (upper < X)).any(axis=0) | ~np.isfinite(X).all(axis=0)
@@ -107,8 +128,12 @@ def check(A, B, given, family, counts):
     if total is not None:
         over = (X.sum(axis=0) - total) / np.maximum(abs(total), np.abs(X).sum(axis=0))
         outside |= (np.abs(over) if "sum_to" in given else over) > 1e-12
+    products = given.pop("products", None)
     points, _ = reference(A, B, given)
-    (mine, scale), (best, _) = objectives(A, B, X, given), objectives(A, B, points, given)
+    if products is None:
+        (mine, scale), (best, _) = objectives(A, B, X, given), objectives(A, B, points, given)
+    else:
+        (mine, scale), (best, _) = (products_objectives(P, products) for P in (X, points))
     ahead = np.where(scale > 0, (mine - best) / np.where(scale > 0, scale, 1), mine - best)
     # With a sum, the rival may miss it by rounding; longdouble loses digits where points are large.
     lies = ahead > solution.gap + (1e-9 if total is not None else 1e-17) + digits_lost(A, B, X, points, scale)

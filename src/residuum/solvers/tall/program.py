@@ -186,8 +186,10 @@ def deepest_eigenvalue(Q: Float64Array, depth: float, most: float) -> float:
     rounding can hide, which is (n + 2) u times the trace (Rump 2006).
     """
     n, trace = len(Q), float(np.trace(Q))
+    if not Q.any():
+        return 0.0
     delta = U * (depth + 4 * n) * trace
-    while delta <= most:
+    while 0 < delta <= min(most, trace):
         try:
             np.linalg.cholesky(Q + delta * np.eye(n))
         except np.linalg.LinAlgError:
