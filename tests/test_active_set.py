@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso
 
 from residuum import lasso, nnls
-from residuum.dictionary import Change, Dictionary
+from residuum.change import Change
+from residuum.dictionary import Dictionary
 from residuum.problem import CodingProblem
 from residuum.solvers.active_set import ActiveSet, atoms, chunk, prepare_atoms, solve_active_set
 

@@ -318,6 +318,7 @@ def test_bad_queries_get_one_clear_error(classifier, queries, error, message):
         NRC(rho="1"),
         NRC(max_iter=0),
         NRC(max_iter=2.5),
+        NRC(max_iter=10**30),
         NRC(step_tol=0),
         NRC(solver="fista"),
         NRC(rule="nearest"),

@@ -9,13 +9,14 @@ import residuum
 
 ROOT = Path(residuum.__file__).parent
 
-IDEA = {"errors", "plain_numbers", "dictionary", "problem", "rules"}
+IDEA = {"errors", "plain_numbers", "dictionary", "change", "problem", "rules"}
 # Room -> the rooms it may import. A room is a package, or a module that stands beside the packages.
 DOORS = {
     "errors": set(),
     "plain_numbers": set(),
     "system": {"errors"},
     "dictionary": set(),
+    "change": {"dictionary"},
     "problem": {"dictionary"},
     "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},

@@ -1,4 +1,4 @@
-"""The dictionary X: unit-norm training samples sorted by class, and its change when samples come or go.
+"""The dictionary X: unit-norm training samples sorted by class, and the moments of the classes.
 
 A sample of weight w stands for w equal samples. They share one coefficient c, so the ridge takes
 ``l2 c^2 / w`` of them instead of ``l2 c^2``. With the atom ``sqrt(w) x`` in the place of the unit sample x
@@ -130,7 +130,7 @@ class Dictionary:
         starts = np.searchsorted(class_index[order], np.arange(n_classes + 1))
         kept = None if weights is None else weights[order].astype(np.float64)
         if kept is not None:
-            atoms *= _column_of_roots(kept, atoms.dtype)
+            atoms *= column_of_roots(kept, atoms.dtype)
         return cls(atoms, starts.astype(np.int64), order.astype(np.int64), weights=kept)
 
     def rotated(self, queries: FloatArray) -> tuple[Dictionary, FloatArray]:
@@ -199,7 +199,7 @@ class Dictionary:
         atoms = self.atoms[positions]
         if self.weights is None:
             return atoms
-        return atoms / _column_of_roots(self.weights[positions], atoms.dtype)
+        return atoms / column_of_roots(self.weights[positions], atoms.dtype)
 
     def coefficients(self, codes: Any) -> Any:
         """Codes over the unit-norm samples, ``sqrt(w_j) c_j``, from codes over the atoms, dense or sparse."""
@@ -251,12 +251,12 @@ class Dictionary:
         """``XX'``, the sum of all x_j x_j', in float64: (n_features, n_features)."""
         if "moments" in vars(self):
             return np.sum(self.moments.matrices, axis=0)
-        return _outer_products(self.atoms)
+        return outer_products(self.atoms)
 
     @cached_property
     def moments(self) -> ClassMoments:
         """``S_k = X_k X_k'`` of every class."""
-        return ClassMoments([_outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
+        return ClassMoments([outer_products(self.atoms[block]) for block in self.blocks], self.sizes)
 
     @cached_property
     def in_float64(self) -> Dictionary:
@@ -286,136 +286,9 @@ class ClassMoments:
     matrices: list[FloatArray]
     terms: Integers
 
-    def after(self, change: Change) -> ClassMoments:
-        """The moments after samples came or went: those of other classes are shared, not copied.
 
-        A class is summed anew when its error could exceed four times that of a fresh sum.
-        """
-        before, after = change.before, change.after
-        matrices: list[FloatArray] = []
-        terms = np.zeros(after.n_classes, dtype=np.int64)
-        for k, (block, origin) in enumerate(zip(after.blocks, change.class_origin, strict=True)):
-            if change.same_class[k]:
-                matrices.append(self.matrices[origin])
-                terms[k] = self.terms[origin]
-                continue
-            came = block.start + np.flatnonzero(change.origin[block] < 0)
-            went = change.removed[before.atom_class[change.removed] == origin]
-            size = block.stop - block.start
-            terms[k] = (self.terms[origin] if origin >= 0 else 0) + len(came) + len(went)
-            if origin < 0 or terms[k] > 4 * size or after.weights is not None:
-                matrices.append(_outer_products(after.atoms[block]))
-                terms[k] = size
-            else:
-                more = _corrected(self.matrices[origin], after.atoms[came])
-                matrices.append(_corrected(more, before.atoms[went], -1.0))
-        return ClassMoments(matrices, terms)
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """A dictionary before and after samples were enrolled or forgotten; atoms that stay keep their order.
-
-    Attributes
-    ----------
-    before, after : Dictionary
-        The two dictionaries.
-    origin : ndarray of shape (n_atoms of `after`,)
-        Position of each atom in `before`, or -1 for a new one.
-    class_origin : ndarray of shape (n_classes of `after`,)
-        Position of each class in `before`, or -1 for a new one.
-    """
-
-    before: Dictionary
-    after: Dictionary
-    origin: Integers
-    class_origin: Integers
-
-    @classmethod
-    def of(
-        cls,
-        before: Dictionary,
-        origin: Integers,
-        new: FloatArray,
-        starts: Integers,
-        samples: Integers,
-        class_origin: Integers,
-        new_weights: FloatArray | None = None,
-    ) -> Change:
-        """Build the dictionary after the change: `new` are the unit samples where `origin` is -1, in order.
-
-        What was summed over all atoms of `before` is corrected instead of being computed again.
-        """
-        weights = None
-        if before.weights is not None or new_weights is not None:
-            old = np.ones(before.n_atoms) if before.weights is None else before.weights
-            some = np.ones(len(new)) if new_weights is None else new_weights
-            weights, new = _carried(old, origin, some), new * _column_of_roots(some, new.dtype)
-        after = Dictionary(_carried(before.atoms, origin, new), starts, samples, weights=weights)
-        change = cls(before, after, origin, class_origin)
-        if "moments" in vars(before):
-            vars(after)["moments"] = before.moments.after(change)
-        if "normal" in vars(before) and not len(change.removed):
-            vars(after)["normal"] = _corrected(before.normal, new)
-        return change
-
-    @cached_property
-    def added(self) -> Integers:
-        """Positions in `after` of the new atoms."""
-        return np.flatnonzero(self.origin < 0)
-
-    @cached_property
-    def removed(self) -> Integers:
-        """Positions in `before` of the atoms that have gone."""
-        gone = np.ones(self.before.n_atoms, dtype=bool)
-        gone[self.origin[self.origin >= 0]] = False
-        return np.flatnonzero(gone)
-
-    @cached_property
-    def same_class(self) -> npt.NDArray[np.bool_]:
-        """Which classes of `after` have exactly the atoms that they had in `before`."""
-        touched = np.zeros(self.after.n_classes, dtype=bool)
-        touched[self.after.atom_class[self.added]] = True
-        lost = self.before.atom_class[self.removed]
-        return ~touched & (self.class_origin >= 0) & ~np.isin(self.class_origin, lost)
-
-    def carry_square(self, square: FloatArray, new: FloatArray) -> FloatArray:
-        """A symmetric matrix between atoms; `new` has the rows of the new atoms, (n_added, n_after)."""
-        kept = np.flatnonzero(self.origin >= 0)
-        carried = np.empty((len(self.origin),) * 2, dtype=square.dtype)
-        runs = list(_runs(self.origin))
-        for to, source in runs:
-            for to_column, from_column in runs:
-                carried[to, to_column] = square[source, from_column]
-        if len(kept) < len(carried):
-            carried[self.added] = new
-            carried[:, self.added] = new.T
-        return carried
-
-
-def _column_of_roots(weights: FloatArray, dtype: Any) -> FloatArray:
+def column_of_roots(weights: FloatArray, dtype: Any) -> FloatArray:
     return np.sqrt(weights).astype(dtype)[:, None]
-
-
-def _carried(rows: FloatArray, origin: Integers, new: FloatArray) -> FloatArray:
-    carried = np.empty((len(origin), *rows.shape[1:]), dtype=rows.dtype)
-    for to, source in _runs(origin):
-        carried[to] = rows[source]
-    carried[origin < 0] = new
-    return carried
-
-
-def _runs(origin: Integers) -> list[tuple[slice, slice]]:
-    """Pairs (rows after, rows before) of atoms that stayed side by side; a copy of slices is fast."""
-    kept = np.flatnonzero(origin >= 0)
-    if not len(kept):
-        return []
-    breaks = np.flatnonzero((np.diff(kept) != 1) | (np.diff(origin[kept]) != 1)) + 1
-    firsts, lasts = np.append(0, breaks), np.append(breaks, len(kept)) - 1
-    return [
-        (slice(int(kept[a]), int(kept[b]) + 1), slice(int(origin[kept[a]]), int(origin[kept[b]]) + 1))
-        for a, b in zip(firsts, lasts, strict=True)
-    ]
 
 
 def _row_blocks(n_rows: int, n_features: int) -> list[slice]:
@@ -423,7 +296,7 @@ def _row_blocks(n_rows: int, n_features: int) -> list[slice]:
     return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
 
 
-def _outer_products(rows: FloatArray) -> FloatArray:
+def outer_products(rows: FloatArray) -> FloatArray:
     """The sum of xx' over the rows x, in float64, in bounded memory."""
     total = np.zeros((rows.shape[1],) * 2)
     for some in _row_blocks(*rows.shape):
@@ -432,7 +305,7 @@ def _outer_products(rows: FloatArray) -> FloatArray:
     return total
 
 
-def _corrected(matrix: FloatArray, rows: FloatArray, weight: float = 1.0) -> FloatArray:
+def corrected(matrix: FloatArray, rows: FloatArray, weight: float = 1.0) -> FloatArray:
     """A symmetric matrix plus `weight` times the sum of xx' over the rows x; itself without rows.
 
     For a few rows this takes half the time of a product and a sum, which need fresh memory each.

@@ -7,14 +7,13 @@ atoms), ``solver_`` (prepared for the dictionary) and ``n_features_in_``.
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.base import (
-    AT_LEAST_ONE,
     N_JOBS,
     POSITIVE,
     RULE,
@@ -284,7 +283,7 @@ class NRC(RepresentationClassifier):
     rho : float, default=1.0
         Penalty parameter of ADMM.
     max_iter : int, default=5
-        Steps of ADMM.
+        Steps of ADMM, at most a million: a model file from elsewhere must not keep its reader busy for ever.
     step_tol : float or None, default=None
         None makes exactly max_iter steps of ADMM, as published. A number stops each query once the paper's
         three convergence conditions hold to it, and then max_iter is the most steps allowed.
@@ -308,7 +307,7 @@ class NRC(RepresentationClassifier):
     _parameter_constraints = {
         "solver": [StrOptions({"admm", "exact"})],
         "rho": [POSITIVE],
-        "max_iter": [AT_LEAST_ONE],
+        "max_iter": [Interval(Integral, 1, 10**6, closed="both")],
         "step_tol": [POSITIVE, None],
         **_ITERATIVE,
     }
@@ -355,7 +354,9 @@ class SoftNRC(WeightedClassifier):
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
     tol : float, default=1e-10
-        Largest relative duality gap of a code; float32 data reaches 1e-6.
+        Largest relative duality gap of a code; float32 data reaches 1e-6. A code lies within
+        ``sqrt(gap / l2)`` of the optimum, for a unit-norm query, and codes from different batches of queries
+        may differ by that much.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
     class_weight : dict, "balanced" or None, default=None

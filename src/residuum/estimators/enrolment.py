@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from residuum.dictionary import Change, Dictionary, unit_rows
+from residuum.change import Change
+from residuum.dictionary import Dictionary, unit_rows
 from residuum.errors import UsageError
 from residuum.estimators.labels import check_classes, check_labels, joined_labels, plain_labels, which_among
 from residuum.estimators.weights import checked_weights, without_weights

@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from residuum.dictionary import Change, Dictionary, FloatArray
+from residuum.change import Change
+from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts, MomentParts, norms
 from residuum.solvers.factors import (

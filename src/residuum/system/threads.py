@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import joblib
+from joblib.externals.loky import cpu_count  # joblib's own says 1 where no file can be written
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from residuum.errors import UsageError
@@ -61,7 +62,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 def allowed_cores(n_jobs: int | None) -> int:
     """Cores that ``n_jobs`` stands for; -1 and None are every core that this process may use."""
-    cores = int(joblib.cpu_count())
+    cores = int(cpu_count())
     if n_jobs in (None, -1):
         return cores
     if not 1 <= n_jobs <= cores:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from residuum.dictionary import Change, FloatArray, inner_direction
+from residuum.change import Change
+from residuum.dictionary import FloatArray, inner_direction
 
 from .exact import are_multiples
 

@@ -6,7 +6,8 @@ import math
 from functools import cached_property
 from typing import Any
 
-from residuum.dictionary import Change, Dictionary, FloatArray
+from residuum.change import Change
+from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem, Solution
 
 from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
