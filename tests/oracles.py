@@ -135,8 +135,10 @@ def nnls_by_brute_force(X, y, l2=0.0):
     return best_code, best
 
 
-def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=None, l2=0.0, L=None):
-    """``min ||b - Ax||^2 + l2 ||Lx||^2`` within bounds, and with a sum: every choice of active constraints.
+def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=None, l1=0.0, l2=0.0, L=None):
+    """``min ||b - Ax||^2 + l2 ||Lx||^2 + l1 sum(x)`` within bounds, and with a sum.
+
+    Every choice of active constraints is tried.
 
     Right-hand sides are columns. Returns the best feasible points as columns, and their objectives.
     """
@@ -153,30 +155,46 @@ def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=N
         free = [j for j in range(n) if sides[j] == "f"]
         for wanted in sums:
             X = np.tile(fixed[:, None], k)
-            X[free] += _free_part(M[:, free], T - M @ X, None if wanted is None else wanted - fixed.sum())
+            X[free] += _free_part(M[:, free], T - M @ X, None if wanted is None else wanted - fixed.sum(), l1)
             slack = 1e-11 * (1 + np.abs(X))
             ok = (lower[:, None] - slack <= X).all(axis=0) & (upper[:, None] + slack >= X).all(axis=0)
             X = np.clip(X, lower[:, None], upper[:, None])
             if total is not None:
                 over = X.sum(axis=0) - total
                 ok &= (over if sum_to is None else np.abs(over)) <= 1e-10 * (1 + np.abs(X).sum(axis=0))
-            value = np.sum((T - M @ X) ** 2, axis=0)
+            value = np.sum((T - M @ X) ** 2, axis=0) + l1 * X.sum(axis=0)
             better = ok & (value < best)
             best[better], points[:, better] = value[better], X[:, better]
     return points, best
 
 
-def _free_part(M, T, wanted):
-    """Least squares without bounds, for columns of T; the solution sums to ``wanted`` if that is given."""
+def _free_part(M, T, wanted, l1=0.0):
+    """Least squares without bounds, for columns of T; the solution sums to ``wanted`` if that is given.
+
+    ``l1 sum(x)`` moves the minimiser by ``-(M'M)^{-1} l1/2``; with the sum given it is a constant.
+    """
     size = np.maximum(np.linalg.norm(M, axis=0), 1e-300)
     if wanted is None:
-        return np.linalg.lstsq(M / size, T, rcond=1e-13)[0] / size[:, None]
+        plain = np.linalg.lstsq(M / size, T, rcond=1e-13)[0]
+        moved = np.linalg.pinv((M / size).T @ (M / size)) @ (l1 / 2 / size) if l1 else np.zeros(len(size))
+        return (plain - moved[:, None]) / size[:, None]
     m = M.shape[1]
     if m == 0:
         return np.zeros((0, T.shape[1]))
     start = np.full((m, 1), wanted / m)
     along = np.linalg.svd(np.ones((1, m)))[2][1:].T  # (m, m - 1): directions that keep the sum
     return start + along @ np.linalg.lstsq(M @ along, T - M @ start, rcond=1e-13)[0]
+
+
+def degrees_of_freedom(fit, b, step=1e-5):
+    """Trace of the derivative of a fit ``A x(b)``, one entry of b after the other."""
+    trace = 0.0
+    for i in range(len(b)):
+        ahead, behind = b.copy(), b.copy()
+        ahead[i] += step
+        behind[i] -= step
+        trace += (fit(ahead) - fit(behind))[i] / (2 * step)
+    return trace
 
 
 def weighted_code(X_blocks, y, weights, *, l2, neg_weight=0.0, gamma=0.0, alone=False):

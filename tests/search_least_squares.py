@@ -20,7 +20,7 @@ import numpy as np
 from oracles import constrained_by_brute_force
 from search_for_lies import FAMILIES, queries
 
-from residuum import least_squares
+from residuum import Tikhonov, least_squares, least_squares_from_gram
 
 LONG = np.longdouble
 
@@ -38,13 +38,19 @@ OPTIONS = {
     "sum_to": lambda rng, d, n: {"sum_to": float(rng.choice([1.0, 0.1, 7.0]))},
     "sum_to in a box": lambda rng, d, n: {"sum_to": 0.5, "bounds": (-0.5, 1.0)},
     "sum_at_most": lambda rng, d, n: {"sum_at_most": float(rng.choice([1.0, 0.1, 7.0]))},
+    "l1": lambda rng, d, n: {"l1": float(10.0 ** rng.uniform(-6, 1))},
+    "l1 and a sum": lambda rng, d, n: {"l1": float(10.0 ** rng.uniform(-6, 1)), "sum_at_most": 1.0},
     "l2": lambda rng, d, n: {"l2": float(10.0 ** rng.uniform(-6, 1))},
     "regularizer": lambda rng, d, n: {
-        "l2": float(10.0 ** rng.uniform(-4, 1)),
-        "regularizer": rng.standard_normal((int(rng.integers(1, n + 2)), n)),
+        "l2": Tikhonov(
+            float(10.0 ** rng.uniform(-4, 1)), rng.standard_normal((int(rng.integers(1, n + 2)), n))
+        )
     },
     "weights": lambda rng, d, n: {"weights": rng.random(d) * (rng.random(d) < 0.8)},
     "own weights": lambda rng, d, n: {"weights": rng.random((d, 16)) * (rng.random((d, 16)) < 0.8)},
+    "missing": lambda rng, d, n: {"missing": rng.random((d, 16)) < 0.3},
+    "gram": lambda rng, d, n: {"gram": True},
+    "gram in a box": lambda rng, d, n: {"gram": True, "bounds": (-rng.random(n), rng.random(n))},
 }
 
 
@@ -53,7 +59,8 @@ def reference(A, B, given):
     n = A.shape[1]
     options = dict(given)
     lower, upper = (np.broadcast_to(side, n).astype(float) for side in options.pop("bounds", (0.0, np.inf)))
-    weights, L = options.pop("weights", None), options.pop("regularizer", None)
+    weights, term = options.pop("weights", None), options.pop("l2", 0.0)
+    L, options["l2"] = (term.regularizer, term.weight) if isinstance(term, Tikhonov) else (None, term)
     if weights is None or weights.ndim == 1:
         root = np.ones(len(A)) if weights is None else np.sqrt(weights)
         return constrained_by_brute_force(root[:, None] * A, root[:, None] * B, lower, upper, L=L, **options)
@@ -68,8 +75,12 @@ def objectives(A, B, X, given):
     """Objective for columns of X with all the digits there are, and the scale of a certificate."""
     n = A.shape[1]
     X, w = X.astype(LONG), given.get("weights", np.ones(len(A))).reshape(len(A), -1).astype(LONG)
-    L, l2 = given.get("regularizer", np.eye(n)).astype(LONG), LONG(given.get("l2", 0.0))
+    term = given.get("l2", 0.0)
+    term = term if isinstance(term, Tikhonov) else Tikhonov(term)
+    L = (np.eye(n) if term.regularizer is None else term.regularizer).astype(LONG)
+    l1, l2 = LONG(given.get("l1", 0.0)), LONG(term.weight)
     value = np.sum(w * (B.astype(LONG) - A.astype(LONG) @ X) ** 2, axis=0) + l2 * np.sum((L @ X) ** 2, axis=0)
+    value += l1 * X.sum(axis=0)
     norms = np.sqrt(w.T @ A.astype(LONG) ** 2 + l2 * np.sum(L**2, axis=0)).T  # (n, 1 or n_rhs)
     lower, upper = (np.broadcast_to(s, n)[:, None] for s in given.get("bounds", (0.0, np.inf)))
     forced = np.sum(norms * np.abs(np.clip(0.0, lower, upper)), axis=0)
@@ -84,11 +95,32 @@ def digits_lost(A, B, X, points, scale):
     return np.where(scale > 0, lost * (2 * np.sqrt(scale) + lost) / np.where(scale > 0, scale, 1), 0.0)
 
 
+def solved(A, B, given):
+    """The solution, and the options that brute force takes in place of missing entries."""
+    if given.pop("gram", False):
+        given["products"] = A.T @ A, A.T @ B
+        return least_squares_from_gram(*given["products"], bounds=given.get("bounds", (0.0, np.inf))), given
+    missing = given.pop("missing", None)
+    if missing is None:
+        return least_squares(A, B, **given), given
+    solution = least_squares(A, np.where(missing, np.nan, B), **given)
+    return solution, {**given, "weights": 1.0 - missing}
+
+
+def products_objectives(X, products):
+    """``x'Gx - 2c'x`` with all the digits there are, and the scale of a certificate without A."""
+    G, C = (part.astype(LONG) for part in products)
+    root = np.sqrt(np.diagonal(G))[:, None]
+    X = X.astype(LONG)
+    norms = np.max(np.abs(C) / np.where(root > 0, root, 1), axis=0)
+    return np.sum(X * (G @ X - 2 * C), axis=0), norms**2
+
+
 def check(A, B, given, family, counts):
     """One call held against brute force."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        solution = least_squares(A, B, **given)
+        solution, given = solved(A, B, dict(given))
     X = solution.x
     lower, upper = (np.broadcast_to(s, len(X))[:, None] for s in given.get("bounds", (0.0, np.inf)))
     outside = ((lower > X) | (upper < X)).any(axis=0) | ~np.isfinite(X).all(axis=0)
@@ -96,8 +128,12 @@ def check(A, B, given, family, counts):
     if total is not None:
         over = (X.sum(axis=0) - total) / np.maximum(abs(total), np.abs(X).sum(axis=0))
         outside |= (np.abs(over) if "sum_to" in given else over) > 1e-12
+    products = given.pop("products", None)
     points, _ = reference(A, B, given)
-    (mine, scale), (best, _) = objectives(A, B, X, given), objectives(A, B, points, given)
+    if products is None:
+        (mine, scale), (best, _) = objectives(A, B, X, given), objectives(A, B, points, given)
+    else:
+        (mine, scale), (best, _) = (products_objectives(P, products) for P in (X, points))
     ahead = np.where(scale > 0, (mine - best) / np.where(scale > 0, scale, 1), mine - best)
     # With a sum, the rival may miss it by rounding; longdouble loses digits where points are large.
     lies = ahead > solution.gap + (1e-9 if total is not None else 1e-17) + digits_lost(A, B, X, points, scale)

@@ -12,9 +12,11 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 import search_least_squares
+from joblib import parallel_config
+from oracles import degrees_of_freedom
 from sklearn.exceptions import ConvergenceWarning
 
-from residuum import least_squares, nnls
+from residuum import Tikhonov, choose_weight, least_squares, least_squares_from_gram, nnls, tikhonov_path
 from residuum.solvers.tall import TallSolver
 from residuum.solvers.tall import solver as tall_solver
 
@@ -54,7 +56,8 @@ def test_the_search_finds_lies(lie, monkeypatch):
         {"sum_at_most": 0.7},
         {"bounds": (-0.2, 0.4)},
         {"bounds": (np.where(np.arange(12) < 3, -np.inf, 0.0), np.inf), "sum_to": 2.0},
-        {"l2": 0.3, "regularizer": np.diff(np.eye(12), axis=0)},
+        {"l2": Tikhonov(0.3, np.diff(np.eye(12), axis=0))},
+        {"l1": 0.7, "bounds": (0.0, 0.5)},
         {"weights": np.linspace(0, 2, 40), "sum_to": 1.0, "l2": 0.1},
     ],
 )
@@ -63,13 +66,14 @@ def test_objective_vs_cvxpy(given):
     solution = least_squares(TALL, MANY, **given)
     assert solution.converged.all()
     assert solution.gap.max() <= 1e-12
-    options = {"bounds": (0.0, np.inf), "l2": 0.0, "weights": np.ones(40), "regularizer": np.eye(12), **given}
+    options = {"bounds": (0.0, np.inf), "l1": 0.0, "l2": 0.0, "weights": np.ones(40), **given}
+    term = options["l2"] if isinstance(options["l2"], Tikhonov) else Tikhonov(options["l2"], np.eye(12))
     lower, upper = (np.broadcast_to(side, 12) for side in options["bounds"])
     root = np.sqrt(options["weights"])[:, None]
     for k in range(0, 60, 12):
         x = cvxpy.Variable(12)
         fit = cvxpy.sum_squares(root * TALL @ x - (root[:, 0] * MANY[:, k]))
-        penalty = options["l2"] * cvxpy.sum_squares(options["regularizer"] @ x)
+        penalty = term.weight * cvxpy.sum_squares(term.regularizer @ x) + options["l1"] * cvxpy.sum(x)
         low, high = np.isfinite(lower), np.isfinite(upper)
         limits = [x[low] >= lower[low]] + ([x[high] <= upper[high]] if high.any() else [])
         limits += [cvxpy.sum(x) == given["sum_to"]] if "sum_to" in given else []
@@ -111,12 +115,14 @@ def test_one_line_replaces_a_loop_of_scipy():
 
 
 def test_answers_do_not_depend_on_the_others_or_on_threads(monkeypatch):
-    together = least_squares(TALL, MANY, sum_to=1.0, n_jobs=1)
+    with parallel_config(n_jobs=1):
+        together = least_squares(TALL, MANY, sum_to=1.0)
     alone = [least_squares(TALL, b, sum_to=1.0).x for b in MANY.T]
     assert (together.x == np.column_stack(alone)).all()
     assert (least_squares(TALL, np.asfortranarray(MANY), sum_to=1.0).x == together.x).all()
     monkeypatch.setattr(tall_solver, "BLOCK", 48)
-    assert (least_squares(TALL, MANY, sum_to=1.0, n_jobs=2).x == together.x).all()
+    with parallel_config("threading", n_jobs=2):
+        assert (least_squares(TALL, MANY, sum_to=1.0).x == together.x).all()
 
 
 def test_weights_of_zero_leave_entries_out_even_nan():
@@ -170,7 +176,7 @@ least_squares(A, np.ones((50, 2)))
 B = np.ones((50, 500_000))
 out = np.zeros((6, 500_000))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-least_squares(A, B, out=out, n_jobs=1)
+least_squares(A, B, out=out)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -189,7 +195,7 @@ def test_extreme_right_hand_sides(power):
 
 def test_cycling_blocks_are_finished_by_single_exchanges(monkeypatch):
     """Without block exchanges every program is solved by single ones, with the same answers."""
-    from residuum.solvers.tall import kernels
+    from residuum.solvers.tall import exchanges
 
     rng = np.random.default_rng(3)
     basis = rng.standard_normal((40, 6))
@@ -200,7 +206,7 @@ def test_cycling_blocks_are_finished_by_single_exchanges(monkeypatch):
     np.testing.assert_allclose(
         solution.residual_norm, [scipy.optimize.nnls(A, b)[1] for b in B.T], atol=1e-10
     )
-    assert solution.n_iter.max() > kernels.PATIENCE
+    assert solution.n_iter.max() > exchanges.PATIENCE
 
 
 def test_residuals_of_exact_fits():
@@ -232,11 +238,13 @@ def test_solutions_can_be_pickled():
         ({"weights": -np.ones(40)}, "'weights' parameter .* negative"),
         ({"weights": np.ones(3)}, "'weights' parameter .* as many rows"),
         ({"weights": np.ones((40, 2))}, "'weights' parameter .* that of B"),
-        ({"regularizer": np.eye(3)}, "'regularizer' parameter .* as many columns"),
+        ({"l2": Tikhonov(1.0, np.eye(3))}, "'regularizer' of Tikhonov .* as many columns"),
+        ({"l2": Tikhonov(-1.0)}, "'weight' of Tikhonov"),
+        ({"l1": 1.0, "bounds": (-1.0, 1.0)}, "'l1' parameter .* residuum.lasso"),
         ({"out": np.zeros((12, 3))}, "'out' parameter .* one column"),
         ({"out": np.zeros((60, 12))}, "'out' parameter .* shape"),
         ({"l2": -1.0}, "'l2' parameter"),
-        ({"l2": 1.0, "regularizer": 1e200 * np.eye(12)}, "norms between"),
+        ({"l2": Tikhonov(1.0, 1e200 * np.eye(12))}, "norms between"),
     ],
 )
 def test_bad_arguments(given, message):
@@ -244,11 +252,166 @@ def test_bad_arguments(given, message):
         least_squares(TALL, MANY, **given)
 
 
-def test_nan_without_weights_is_refused():
+@pytest.mark.parametrize("shared", [None, np.linspace(0.0, 2.0, 40)])
+def test_nan_is_a_missing_entry(shared):
+    """The same as without the row; complete right-hand sides do not notice, and infinity is refused."""
     B = MANY.copy()
-    B[3, 7] = np.nan
-    with pytest.raises(ValueError, match=r"weights=np\.isfinite"):
-        least_squares(TALL, B)
+    B[3, 7], B[5:20, 8], B[:, 9] = np.nan, np.nan, np.nan
+    solution, complete = (least_squares(TALL, b, weights=shared) for b in (B, MANY))
+    others = np.delete(np.arange(60), [7, 8, 9])
+    assert (solution.x[:, others] == complete.x[:, others]).all()
+    assert solution.converged.all()
+    for k, rows in ((7, np.arange(40) != 3), (8, ~((np.arange(40) >= 5) & (np.arange(40) < 20)))):
+        alone = least_squares(TALL[rows], MANY[rows, k], weights=None if shared is None else shared[rows])
+        np.testing.assert_allclose(solution.x[:, k], alone.x, atol=1e-12)
+        np.testing.assert_allclose(solution.residual_norm[k], alone.residual_norm[0], rtol=1e-9)
+    assert (solution.x[:, 9] == 0).all()
+    assert solution.residual_norm[9] == 0
+    B[3, 7] = np.inf
+    with pytest.raises(ValueError, match="Got infinity"):
+        least_squares(TALL, B, weights=shared)
+
+
+LIMITS = [{}, {"sum_to": 1.0}, {"sum_at_most": 0.7}, {"bounds": (-0.2, 0.4)}]
+SMOOTH = np.diff(np.eye(12), axis=0)
+
+
+@pytest.mark.parametrize("limits", [*LIMITS, {"l1": 0.3, "l2": Tikhonov(0.2, SMOOTH)}])
+def test_products_alone_vs_the_matrix(limits):
+    given = least_squares(TALL, MANY, **limits)
+    squares = np.sum(MANY**2, axis=0)
+    solution = least_squares_from_gram(TALL.T @ TALL, TALL.T @ MANY, squared_norms=squares, **limits)
+    assert solution.converged.all()
+    np.testing.assert_allclose(solution.x, given.x, atol=1e-10)
+    np.testing.assert_allclose(solution.residual_norm, given.residual_norm, rtol=1e-8)
+    alone = least_squares_from_gram(TALL.T @ TALL, (TALL.T @ MANY)[:, 3], **limits)
+    assert (alone.x == solution.x[:, 3]).all()
+    assert np.isnan(alone.residual_norm).all()
+
+
+def test_singular_products_are_certified_only_within_bounds():
+    """Only x + y is determined, and rounding has made the matrix a little concave along x - y."""
+    gram = np.array([[1.0, 1.0], [1.0, 1.0 - 2e-16]])
+    boxed = least_squares_from_gram(gram, np.array([1.0, 1.0]), bounds=(0.0, 1.0))
+    assert boxed.converged.all()
+    assert 0 < boxed.gap[0] < 1e-10
+    with pytest.warns(ConvergenceWarning, match="least_squares_from_gram"):
+        free = least_squares_from_gram(gram, np.array([1.0, 1.0]), bounds=(-np.inf, np.inf))
+    assert not free.converged.any()
+
+
+@pytest.mark.parametrize(
+    ("gram", "given", "message"),
+    [
+        (np.ones((2, 3)), {}, "square"),
+        ([[1.0, 0.5], [0.4, 1.0]], {}, "symmetric"),
+        ([[1.0, 2.0], [2.0, 1.0]], {}, "semi-definite.*-1.0e"),
+        ([[1.0, 0.0], [0.0, -1.0]], {}, "semi-definite"),
+        ([[1.0, 0.1], [0.1, 0.0]], {}, "semi-definite"),
+        (np.diag([1.0, 0.0]), {}, "'correlations' .* zero where"),
+        (np.eye(3), {}, "'correlations' .* must have 3 rows"),
+        (np.eye(2), {"squared_norms": 0.5}, "'squared_norms' .* at least 1"),
+        (np.eye(2), {"squared_norms": np.ones(2)}, "'squared_norms' .* one number"),
+    ],
+)
+def test_bad_products(gram, given, message):
+    with pytest.raises(ValueError, match=message):
+        least_squares_from_gram(gram, np.array([1.0, 1.0]), **given)
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("L", [None, SMOOTH])
+def test_path_vs_single_weights(limits, L):
+    weights = [10.0, 1e-3, 0.1]
+    path = tikhonov_path(TALL, MANY, weights, regularizer=L, **limits)
+    for weight, solution, residual, penalty in zip(
+        path.weights, path.solutions, path.residual_norm, path.penalty_norm, strict=True
+    ):
+        single = least_squares(TALL, MANY, l2=Tikhonov(weight, L), **limits)
+        assert solution.converged.all()
+        np.testing.assert_allclose(solution.x, single.x, atol=1e-11)
+        np.testing.assert_allclose(residual, np.linalg.norm(MANY - TALL @ single.x, axis=0), rtol=1e-8)
+        expected = np.linalg.norm(single.x if L is None else L @ single.x, axis=0)
+        np.testing.assert_allclose(penalty, expected, rtol=1e-8, atol=1e-12)
+    assert list(path.weights) == [1e-3, 0.1, 10.0]
+
+
+def test_a_path_multiplies_once(monkeypatch):
+    calls = []
+    product = tall_solver._padded_product
+    monkeypatch.setattr(tall_solver, "_padded_product", lambda *a: calls.append(1) or product(*a))
+    tikhonov_path(TALL, MANY, np.geomspace(1e-3, 1, 9))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("L", [None, SMOOTH])
+def test_cross_validation_vs_derivatives(limits, L):
+    """Degrees of freedom by finite differences of the fit."""
+    path = tikhonov_path(TALL, MANY[:, :3], [0.01, 0.3], regularizer=L, **limits)
+    choice = choose_weight(path)
+    for k, weight in enumerate(path.weights):
+        for r in range(3):
+            left = 40 - degrees_of_freedom(
+                lambda b, w=weight: TALL @ least_squares(TALL, b, l2=Tikhonov(w, L), **limits).x, MANY[:, r]
+            )
+            expected = 40 * path.residual_norm[k, r] ** 2 / left**2
+            np.testing.assert_allclose(choice.score[k, r], expected, rtol=1e-6)
+    assert (choice.weight == path.weights[choice.score.argmin(axis=0)]).all()
+
+
+def _blurred():
+    """A smooth density behind a blur: too small weights give noise, too large ones a flat line."""
+    rng = np.random.default_rng(8)
+    at = np.linspace(0, 1, 60)
+    A = np.exp(-0.5 * ((at[:, None] - at[None, ::2]) / 0.05) ** 2)
+    x = np.exp(-0.5 * ((at[::2] - 0.4) / 0.12) ** 2)[:, None] * rng.uniform(0.5, 2, 20)
+    noise = 0.05 * rng.standard_normal((60, 20))
+    return A, A @ x + noise, x, np.linalg.norm(noise, axis=0)
+
+
+def test_chosen_weights_recover_a_density():
+    A, B, x, noise = _blurred()
+    L = np.diff(np.eye(30), n=2, axis=0)
+    path = tikhonov_path(A, B, np.geomspace(1e-6, 1e6, 25), regularizer=L)
+    errors = np.array([np.linalg.norm(s.x - x, axis=0) for s in path.solutions])
+    best, worst = np.median(errors.min(axis=0)), np.median(errors.max(axis=0))
+    assert worst > 5 * best
+    for given in ({"by": "gcv"}, {"by": "l-curve"}, {"by": "discrepancy", "noise": noise}):
+        choice = choose_weight(path, **given)
+        assert np.median(np.linalg.norm(choice.solution.x - x, axis=0)) < 2.5 * best
+        for r in (0, 7):
+            assert (choice.solution.codes[r] == path.solutions[choice.index[r]].codes[r]).all()
+    chosen = choose_weight(path, by="discrepancy", noise=noise)
+    assert (chosen.solution.residual_norm <= noise).all()
+    after = np.minimum(chosen.index + 1, 24)
+    assert (path.residual_norm[after, np.arange(20)] > noise).all()
+    assert (choose_weight(path, by="discrepancy", noise=1e-9).index == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"by": "discrepancy"}, "'noise' parameter of choose_weight must be given"),
+        ({"noise": 1.0}, "only there"),
+        ({"by": "discrepancy", "noise": -1.0}, "'noise' parameter .* positive"),
+        ({"by": "discrepancy", "noise": [1.0, 2.0]}, "one for each of 60"),
+        ({"by": "eye"}, "'by' parameter"),
+        ({"by": "l-curve"}, "at least 3 weights"),
+    ],
+)
+def test_bad_choices(given, message):
+    path = tikhonov_path(TALL, MANY, [0.1, 1.0])
+    with pytest.raises(ValueError, match=message):
+        choose_weight(path, **given)
+
+
+@pytest.mark.parametrize("weights", [[], [-1.0], [np.nan]])
+def test_bad_paths(weights):
+    with pytest.raises(ValueError, match="'weights' parameter of tikhonov_path"):
+        tikhonov_path(TALL, MANY, weights)
+    with pytest.raises(ValueError, match="'B' parameter of tikhonov_path"):
+        tikhonov_path(TALL, np.full((40, 1), np.nan), [1.0])
 
 
 def test_what_cannot_be_proved_is_said():

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from residuum.estimators.displays import CodeDisplay, ResidualDisplay
     from residuum.estimators.examples import explain_by_examples
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
-    from residuum.lstsq import lasso, least_squares, nnls
+    from residuum.lstsq import (
+        Tikhonov,
+        choose_weight,
+        lasso,
+        least_squares,
+        least_squares_from_gram,
+        nnls,
+        tikhonov_path,
+    )
     from residuum.models.file import load_model, open_model, save_model
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
@@ -20,7 +28,8 @@ __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", 
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
 __all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
 __all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
-__all__ += ["lasso", "least_squares", "nnls"]
+__all__ += ["Tikhonov", "choose_weight", "lasso", "least_squares", "least_squares_from_gram", "nnls"]
+__all__ += ["tikhonov_path"]
 __all__ += ["load_model", "open_model", "save_model"]
 
 # Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
@@ -29,7 +38,7 @@ _MODULES = {
     "residuum.estimators.displays": "CodeDisplay ResidualDisplay",
     "residuum.estimators.examples": "explain_by_examples",
     "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SoftNRCCV",
-    "residuum.lstsq": "lasso least_squares nnls",
+    "residuum.lstsq": "Tikhonov choose_weight lasso least_squares least_squares_from_gram nnls tikhonov_path",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",
     "residuum.models.file": "load_model open_model save_model",
 }

@@ -93,9 +93,9 @@ def cases(n_rhs: int) -> Iterator[Case]:
 
 def _ours(case: Case) -> Callable[[], FloatArray]:
     if case.problem == "sum to one":
-        return lambda: least_squares(case.A, case.B, sum_to=1.0, n_jobs=1).x
+        return lambda: least_squares(case.A, case.B, sum_to=1.0).x
     if case.l2:
-        return lambda: least_squares(case.A, case.B, l2=case.l2, n_jobs=1).x
+        return lambda: least_squares(case.A, case.B, l2=case.l2).x
     return lambda: nnls(case.A, case.B, dense=True, n_jobs=1).x
 
 
@@ -148,12 +148,14 @@ def _qpsolvers(solver: str) -> Callable[[Case], Callable[[], FloatArray]]:
         __import__(solver if solver != "proxqp" else "proxsuite")
         from qpsolvers import solve_qp
 
+        solve: Any = solve_qp
+
         A, B = case.stacked
         n = A.shape[1]
         P = A.T @ A
-        sums = {"A": np.ones((1, n)), "b": np.ones(1)} if case.problem == "sum to one" else {}
-        bounds = {"lb": np.zeros(n), "ub": np.full(n, 1e9)}
-        return lambda: np.column_stack([solve_qp(P, -A.T @ b, solver=solver, **bounds, **sums) for b in B.T])
+        sums: Any = {"A": np.ones((1, n)), "b": np.ones(1)} if case.problem == "sum to one" else {}
+        bounds: Any = {"lb": np.zeros(n), "ub": np.full(n, 1e9)}
+        return lambda: np.column_stack([solve(P, -A.T @ b, solver=solver, **bounds, **sums) for b in B.T])
 
     return prepare
 

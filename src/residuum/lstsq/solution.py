@@ -55,11 +55,17 @@ def as_solution(answers: Answers, converged: Any) -> LeastSquaresSolution:
     )
 
 
+def of_one(solution: LeastSquaresSolution) -> LeastSquaresSolution:
+    """The solution of a single right-hand side that was passed as a vector."""
+    return LeastSquaresSolution(**{**vars(solution), "codes": solution.codes[0]})
+
+
 def finished(solver: TallSolver, B: Any, answers: Answers) -> Any:
     """Which converged, after the other path solved non-negative least squares that the tall one could not."""
     problem, tol = solver.problem, solver.tol
     converged = answers.converged(tol)
     left = np.flatnonzero(~converged)
+    left = left[np.isfinite(B[:, left]).all(axis=0)]
     if left.size and problem.is_non_negative:
         again = solve_active_set(
             problem.A.T, B.T[left], l1=problem.l1, l2=problem.l2, tol=tol, n_jobs=solver.n_jobs

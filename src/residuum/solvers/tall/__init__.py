@@ -7,7 +7,7 @@ With rows weighted by W, and columns scaled by powers of two, which rounds nothi
     minimise_x  x'Qx - 2h'x,    Q = A'WA + l2 L'L,    h = A'Wb - l1/2.
 
 Q is built once, h for all right-hand sides by one product. The kernels then solve each program by itself, so
-that no answer depends on the others (`kernels`):
+that no answer depends on the others (`kernels`, `exchanges`, `free_set`):
 
 1.  Start from the minimiser without bounds, by the inverse of Q: what lies beyond a bound is put there.
 2.  Block principal pivoting: minimise over the free variables by a Cholesky factor; all that leave their
@@ -29,9 +29,15 @@ mu comes from an approximate inverse of Q with its error (`program.prepare`). So
 Where Q is singular or nearly so, mu is zero and only the bounds limit d; a sum with lower bounds implies
 upper ones. A ridge is put on the diagonal then and taken away by proximal points. What the kernels cannot
 certify is solved on the columns themselves (`careful`) and certified with more effort (`proof`).
+
+Where only Q and h are given, without A, they are taken as exact. Q may then have eigenvalues a little below
+zero, by delta at most, which a Cholesky factor of Q + delta I proves; delta d_j^2 is added to each term. The
+objective less ||b||^2 has no known least value there, so that it proves nothing.
 """
 
-from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares
-from .solver import Answers, TallSolver
+from .layout import NO_SUM, SUM_AT_MOST, SUM_TO
+from .program import BoundedLeastSquares, deepest_eigenvalue, least_eigenvalue
+from .solver import Answers, TallSolver, solve_path
 
 __all__ = ["NO_SUM", "SUM_AT_MOST", "SUM_TO", "Answers", "BoundedLeastSquares", "TallSolver"]
+__all__ += ["deepest_eigenvalue", "least_eigenvalue", "solve_path"]

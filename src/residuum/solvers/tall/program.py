@@ -11,19 +11,18 @@ import numpy.typing as npt
 
 from residuum.problem import Float64Array
 
-U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
-LANES = 8  # rows of matrices are padded to a multiple
+from .layout import LANES, NO_SUM, U
+
 SINGULAR = 1e-11  # least eigenvalue, relative to the mean one, below which a ridge is put on the diagonal
 RIDGE = 1e-12  # that ridge, relative to the largest diagonal entry
 MODERATE = 400  # exponents of two of columns that can be scaled
-NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 
 
 @dataclass(frozen=True)
 class BoundedLeastSquares:
     """``min ||b - Ax||_w^2 + l2 ||Lx||^2 + l1 sum(x)``, lower <= x <= upper, and perhaps a sum of x.
 
-    All arrays are float64 and finite, but for infinite bounds.
+    All arrays are float64 and finite, but for infinite bounds. Where only A'A is known, A has no rows.
     """
 
     A: Float64Array  # (n_rows, n)
@@ -35,11 +34,14 @@ class BoundedLeastSquares:
     l2: float = 0.0
     L: Float64Array | None = None  # (any, n); the identity if None
     weights: Float64Array | None = None  # (n_rows,)
+    known: Float64Array | None = None  # (n, n): A'WA, where it is known
+    concave: float = -1.0  # without A, how far below zero an eigenvalue of the scaled Q can be
 
-    @property
-    def is_penalised(self) -> bool:
-        """Whether the objective is more than the residual."""
-        return self.l1 != 0 or self.l2 != 0
+    def penalties(self, points: Float64Array) -> Float64Array:
+        """``l2 ||Lx||^2 + l1 sum(x)`` for each row x of `points`."""
+        weighted = points @ self.penalty.T
+        square = self.l2 * np.einsum("ij,ij->i", weighted, weighted) if self.l2 else np.zeros(len(points))
+        return square + self.l1 * points.sum(axis=1) if self.l1 else square
 
     @property
     def is_non_negative(self) -> bool:
@@ -58,6 +60,9 @@ class BoundedLeastSquares:
     @cached_property
     def exponents(self) -> npt.NDArray[np.int32]:
         """Of two: columns of A and L divided by these powers have norms between 1/2 and 1."""
+        if self.known is not None:
+            square = np.diagonal(self.known) + self.l2 * np.sum(self.penalty**2, axis=0)
+            return np.where(square > 0, np.frexp(np.sqrt(square.clip(0.0)))[1], 0).astype(np.int32)
         rows = np.vstack([self.A, self.penalty])
         largest = np.frexp(np.abs(rows).max(axis=0, initial=0.0))[1]
         weight = np.ones(len(self.A)) if self.weights is None else self.weights
@@ -110,10 +115,12 @@ class BoundedLeastSquares:
         """What the kernels know of the problem: the first entries of their S."""
         bounds = np.concatenate([self.lower, self.upper])
         shifted = float((np.isfinite(bounds) & (bounds != 0)).any())
-        return np.array([0.0, 0.0, self.depth, self.total, float(self.kind), 0.0, tol, shifted])
+        return np.array([0.0, 0.0, self.depth, self.total, float(self.kind), 0.0, tol, shifted, self.concave])
 
     def gram(self) -> Float64Array:
         """``Q = A'WA + l2 L'L`` of the scaled columns, shape (n, n)."""
+        if self.known is not None:
+            return np.ldexp(self.known, -self.exponents[:, None] - self.exponents) + self.penalty_gram
         columns = self.columns
         if self.weights is None:
             return columns.T @ columns + self.penalty_gram
@@ -170,6 +177,26 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
         inverse[some] = _inverted(Q[some])[0]
     pad = ((0, 0), (0, 0), (0, -n % LANES))
     return Matrices(np.pad(Q, pad), np.pad(inverse, pad), mu, eps, alpha)
+
+
+def deepest_eigenvalue(Q: Float64Array, depth: float, most: float) -> float:
+    """A bound on how far below zero the least eigenvalue of Q can be; inf if that may be more than `most`.
+
+    If a Cholesky factor of Q + delta I can be computed, no eigenvalue lies further below -delta than what
+    rounding can hide, which is (n + 2) u times the trace (Rump 2006).
+    """
+    n, trace = len(Q), float(np.trace(Q))
+    if not Q.any():
+        return 0.0
+    delta = U * (depth + 4 * n) * trace
+    while 0 < delta <= min(most, trace):
+        try:
+            np.linalg.cholesky(Q + delta * np.eye(n))
+        except np.linalg.LinAlgError:
+            delta *= 4
+            continue
+        return delta + U * (depth + n + 2) * (trace + n * delta)
+    return np.inf
 
 
 def least_eigenvalue(Q: Float64Array, depth: float) -> Float64Array:

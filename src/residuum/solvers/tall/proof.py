@@ -21,7 +21,8 @@ from residuum.problem import Float64Array
 from residuum.solvers.active_set.exact import are_combinations
 
 from .careful import Descent, multiplier
-from .program import NO_SUM, SUM_AT_MOST, SUM_TO, BoundedLeastSquares, Matrices, U, least_eigenvalue
+from .layout import NO_SUM, SUM_AT_MOST, SUM_TO, U
+from .program import BoundedLeastSquares, Matrices, least_eigenvalue
 
 DEPENDENT = 1e-7  # distance from the span of other columns, relative to the largest, of a column outside W
 MOST_EXTENSIONS = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,19 @@ class Answers:
         for name, array in vars(self).items():
             array[place] = getattr(other, name)
 
+    def part(self, place: slice) -> Answers:
+        """The answers of some right-hand sides, which can be written to."""
+        return Answers(**{name: array[place] for name, array in vars(self).items()})
+
+
+class Block(NamedTuple):
+    """Some right-hand sides, zero where an entry is left out, with their weights and weighted squares."""
+
+    rhs: Float64Array  # (n_rows, count)
+    weight: Float64Array | None  # (n_rows, 1 or count)
+    weighted: Float64Array  # (n_rows, count)
+    energy: Float64Array  # (count,)
+
 
 class TallSolver:
     """Solves one `BoundedLeastSquares` for blocks of right-hand sides; matrices are prepared once."""
@@ -68,63 +81,118 @@ class TallSolver:
 
     def solve(self, B: Any, answers: Answers, weights: Any = None) -> None:
         """Solve for every column of B, weighted by those of `weights` if given, and fill `answers`."""
-        problem = self.problem
-        vectors, numbers = problem.vectors(), problem.numbers(max(self.tol, REACHABLE))
         if weights is None:
             self.prepare()
 
         def work(start: int, stop: int) -> None:
             block = np.asarray(B[:, start:stop], dtype=np.float64)
             own = None if weights is None else np.asarray(weights[:, start:stop], dtype=np.float64)
-            part = Answers(**{name: array[start:stop] for name, array in vars(answers).items()})
-            self._solve_block(block, own, vectors, numbers, part)
+            self._solve_block(block, own, answers.part(slice(start, stop)))
 
-        n = problem.A.shape[1]
-        size = BLOCK if weights is None else max(PADDED, min(BLOCK, 4_000_000 // (n * n)))
+        size = BLOCK if weights is None else self._most_matrices
         run_chunks(work, B.shape[1], size, thread_count(self.n_jobs))
 
-    def _solve_block(self, block: Any, own: Any, vectors: Any, numbers: Any, part: Answers) -> None:
-        from . import kernels  # loads numba, which importing residuum must not
+    def solve_products(self, C: Any, norms: Float64Array, squares: Any, answers: Answers) -> None:
+        """Solve where only A'A and C = A'B are known; `norms` are at most those of B, squares may be None."""
+        problem = self.problem
+        self.prepare()
 
-        problem, count = self.problem, block.shape[1]
-        weight = own if own is not None else problem.weights
-        if weight is not None:
-            block = np.where(weight.reshape(len(block), -1) > 0, block, 0.0)
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = block if weight is None else weight.reshape(len(block), -1) * block
-            energy = np.einsum("ij,ij->j", block, scaled)
-        if not np.isfinite(energy).all() and not np.isfinite(block).all():
-            raise ValueError(
-                "The 'B' parameter must hold finite numbers wherever weights are not zero. Got NaN or "
-                "infinity. Pass weights=np.isfinite(B) to leave such entries out."
-            )
+        def work(start: int, stop: int) -> None:
+            place = slice(start, stop)
+            linear = np.ascontiguousarray(np.ldexp(C[:, place].T, -problem.exponents))
+            part, count = answers.part(place), stop - start
+            found = self._run(self.prepare(), np.zeros(count, np.int64), linear, norms[place])
+            energy = np.full(count, np.nan) if squares is None else squares[place]
+            np.sqrt(self._write(*found, energy, part), out=part.residual_norm)
+
+        run_chunks(work, C.shape[1], BLOCK, thread_count(self.n_jobs))
+
+    @property
+    def _most_matrices(self) -> int:
+        """Right-hand sides with weights of their own that are handled together."""
+        return max(PADDED, min(BLOCK, 4_000_000 // self.problem.A.shape[1] ** 2))
+
+    def _block(self, block: Float64Array, own: Any) -> Block:
+        weight = own if own is not None else self.problem.weights
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if weight is None:
+                return Block(block, None, block, np.einsum("ij,ij->j", block, block))
+            weight = weight.reshape(len(block), -1)
+            block = np.where(weight > 0, block, 0.0)
+            weighted = weight * block
+            return Block(block, weight, weighted, np.einsum("ij,ij->j", block, weighted))
+
+    def _solve_block(self, rhs: Float64Array, own: Any, part: Answers) -> None:
+        block = self._block(rhs, own)
+        if not np.isfinite(block.energy).all() and not np.isfinite(block.rhs).all():
+            self._solve_incomplete(block, own, part)
+            return
         if own is None:
-            matrices, which = self.prepare(), np.zeros(count, np.int64)
+            matrices, which = self.prepare(), np.zeros(rhs.shape[1], np.int64)
         else:
             first, which = _patterns(own)
-            matrices = prepare(problem, problem.grams(own[:, first]))
-        certificate, points = np.empty((count, 7)), np.empty((count, problem.A.shape[1]))
-        linear = _padded_product(scaled, problem.columns)[:count]
-        beta = np.sqrt(energy) * (1 + problem.depth * 1.2e-16)
-        kernels.solve_block(vectors, numbers, *matrices, which, linear, beta, points, certificate)
-        self._finish(matrices, which, points, (linear, beta, certificate), own, block)
-        np.ldexp(points, -problem.exponents, out=part.points)
-        part.violation[:], part.gap[:] = certificate[:, 0], certificate[:, 1]
-        part.rounding[:], part.n_iter[:] = certificate[:, 3], certificate[:, 4]
-        with np.errstate(invalid="ignore"):
-            square = np.maximum(energy + certificate[:, 2], 0.0)
-        direct = np.arange(count) if problem.is_penalised else np.flatnonzero(square <= CANCELS * energy)
+            matrices = prepare(self.problem, self.problem.grams(own[:, first]))
+        linear = _padded_product(block.weighted, self.problem.columns)[: rhs.shape[1]]
+        self._solve_prepared(block, own, (matrices, which, linear), part)
+
+    def _solve_incomplete(self, block: Block, own: Any, part: Answers) -> None:
+        """NaN is a missing entry. Right-hand sides that miss the same entries share a matrix."""
+        if np.isinf(block.rhs).any():
+            raise ValueError(
+                "The 'B' parameter must hold finite numbers, or NaN for missing entries. Got infinity. Set "
+                "such entries to NaN to leave them out."
+            )
+        missing = np.isnan(block.rhs)
+        complete, others = np.flatnonzero(~missing.any(axis=0)), np.flatnonzero(missing.any(axis=0))
+        weight = np.broadcast_to(1.0 if block.weight is None else block.weight, missing.shape)
+        groups = [others[k : k + self._most_matrices] for k in range(0, len(others), self._most_matrices)]
+        for some in [complete, *groups]:
+            if some is complete:
+                weights = None if own is None else own[:, some]
+            else:
+                weights = np.where(missing[:, some], 0.0, weight[:, some])
+            answers = Answers.empty(len(some), self.problem.A.shape[1])
+            if len(some):
+                self._solve_block(block.rhs[:, some], weights, answers)
+            part.put(some, answers)
+
+    def _solve_prepared(self, block: Block, own: Any, program: Any, part: Answers) -> None:
+        """Solve programs (matrices, which of them, linear terms); fill the answers."""
+        problem, (matrices, which, linear) = self.problem, program
+        beta = np.sqrt(block.energy) * (1 + problem.depth * 1.2e-16)
+        points, certificate = self._run(matrices, which, linear, beta)
+        self._finish(matrices, which, points, (linear, beta, certificate), own, block.rhs)
+        square = self._write(points, certificate, block.energy, part)
+        direct = np.flatnonzero(square <= CANCELS * block.energy)
         if len(direct):
-            residual = block[:, direct] - problem.A @ part.points[direct].T
-            if weight is not None:
-                residual *= np.sqrt(weight.reshape(len(block), -1)[:, direct if own is not None else [0]])
+            residual = block.rhs[:, direct] - problem.A @ part.points[direct].T
+            if block.weight is not None:
+                residual *= np.sqrt(block.weight[:, direct if own is not None else [0]])
             square[direct] = np.einsum("ij,ij->j", residual, residual)
         np.sqrt(square, out=part.residual_norm)
         low, high = MODERATE
-        for r in np.flatnonzero(~((energy > low) & (energy < high))):
-            if not block[:, r].any():
-                continue
-            self._solve_extreme(block[:, r], None if own is None else own[:, r], int(r), part)
+        for r in np.flatnonzero(~((block.energy > low) & (block.energy < high))):
+            if block.rhs[:, r].any():
+                self._solve_extreme(block.rhs[:, r], None if own is None else own[:, r], int(r), part)
+
+    def _run(self, matrices: Matrices, which: Any, linear: Any, beta: Any) -> tuple[Any, Any]:
+        """Points in scaled variables and certificates, in the columns of `kernels.solve_block`."""
+        from . import kernels  # loads numba, which importing residuum must not
+
+        problem = self.problem
+        vectors, numbers = problem.vectors(), problem.numbers(max(self.tol, REACHABLE))
+        points, certificate = np.empty(linear.shape), np.empty((len(linear), 7))
+        kernels.solve_block(vectors, numbers, *matrices, which, linear, beta, points, certificate)
+        return points, certificate
+
+    def _write(self, points: Any, certificate: Any, energy: Any, part: Answers) -> Float64Array:
+        """Fill all answers but the norms of residuals, whose squares are returned as rounding leaves them."""
+        np.ldexp(points, -self.problem.exponents, out=part.points)
+        part.violation[:], part.gap[:] = certificate[:, 0], certificate[:, 1]
+        part.rounding[:], part.n_iter[:] = certificate[:, 3], certificate[:, 4]
+        with np.errstate(invalid="ignore", over="ignore"):
+            square = energy + certificate[:, 2] - self.problem.penalties(part.points)
+        return np.maximum(square, 0.0)
 
     def _finish(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any, block: Any) -> None:
         """Prove, or solve carefully and then prove, what the kernels could not."""
@@ -161,6 +229,26 @@ class TallSolver:
                 one.gap[:] = np.inf
                 one.points = np.nan_to_num(one.points)
         part.put(slice(r, r + 1), one)
+
+
+def solve_path(solvers: list[TallSolver], B: Any, answers: list[Answers]) -> None:
+    """Solve problems that differ in l2 alone: the products of A with itself and with B are made once.
+
+    Powers of two turn the products of one scaling of the columns into those of another without rounding.
+    """
+    first = solvers[0]
+    for solver in solvers:
+        solver.prepare()
+
+    def work(start: int, stop: int) -> None:
+        rhs, place = np.asarray(B[:, start:stop], dtype=np.float64), slice(start, stop)
+        block, which = first._block(rhs, None), np.zeros(rhs.shape[1], np.int64)
+        linear = _padded_product(block.weighted, first.problem.columns)[: rhs.shape[1]]
+        for solver, found in zip(solvers, answers, strict=True):
+            own = np.ldexp(linear, first.problem.exponents - solver.problem.exponents)
+            solver._solve_prepared(block, None, (solver.prepare(), which, own), found.part(place))
+
+    run_chunks(work, B.shape[1], BLOCK, thread_count(first.n_jobs))
 
 
 def _padded_product(block: Float64Array, columns: Float64Array) -> Float64Array:
