@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
     from residuum.lstsq import lasso, least_squares, nnls
     from residuum.models.file import load_model, open_model, save_model
+    from residuum.regression import NonNegativeRegression
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
@@ -20,7 +21,7 @@ __all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", 
 __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SoftNRCCV"]
 __all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
 __all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
-__all__ += ["lasso", "least_squares", "nnls"]
+__all__ += ["NonNegativeRegression", "lasso", "least_squares", "nnls"]
 __all__ += ["load_model", "open_model", "save_model"]
 
 # Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
@@ -30,6 +31,7 @@ _MODULES = {
     "residuum.estimators.examples": "explain_by_examples",
     "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SoftNRCCV",
     "residuum.lstsq": "lasso least_squares nnls",
+    "residuum.regression": "NonNegativeRegression",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",
     "residuum.models.file": "load_model open_model save_model",
 }
