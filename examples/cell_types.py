@@ -40,6 +40,7 @@ main = np.mean(cells[shares.argmax(axis=0), np.arange(SPOTS)] == cells.max(axis=
 print(f"{SPOTS} spots, {GENES} genes, {TYPES} cell types, {counts.sum(axis=0).mean():.0f} counts in a spot")
 print(f"error of the shares: {error:.3f}; the most frequent type is found in {100 * main:.1f} % of the spots")
 print(f"certified: {solution.converged.all()}, largest gap {solution.gap.max():.0e}")
-print(f"largest relative difference from SciPy: {abs(solution.x[:, :LOOPED] - looped).max() / looped.max():.0e}")
+difference = abs(solution.x[:, :LOOPED] - looped).max() / looped.max()
+print(f"largest relative difference from SciPy: {difference:.0e}")
 print(f"processor time for a spot: {1e6 * spent:.0f} microseconds, SciPy {1e6 * looped_time:.0f}, ", end="")
 print(f"ratio {looped_time / spent:.0f}")

@@ -64,4 +64,5 @@ difference = max(abs(ours.C_opt_ - theirs.C_opt_).max(), abs(ours.ST_opt_ - thei
 print(f"{PIXELS} pixels, {BANDS} bands, {COMPONENTS} components, {ours.n_iter} iterations")
 print(f"error of the concentrations: {np.sqrt(np.mean((ours.C_opt_ - concentrations) ** 2)):.4f}")
 print(f"largest difference from pyMCR's NNLS: {difference:.0e}")
-print(f"processor time: {our_time:.2f} s, with pyMCR's NNLS {their_time:.2f} s, ratio {their_time / our_time:.1f}")
+print(f"processor time: {our_time:.2f} s, with pyMCR's NNLS {their_time:.2f} s, ", end="")
+print(f"ratio {their_time / our_time:.1f}")

@@ -59,7 +59,7 @@ for l2 in np.geomspace(10, 1e-4, 21):
         break
 spent = time.process_time() - start
 
-print(f"{SIDE**2} voxels, {len(echoes)} echoes, {len(times)} times; weight {l2:.1e}, the {tried}th tried")
+print(f"{SIDE**2} voxels, {len(echoes)} echoes, {len(times)} times; weight {l2:.1e} after {tried} tries")
 print(f"error of the myelin water fraction: {error(solution.x):.4f}; almost no penalty {error(rough.x):.4f}")
 print(f"certified: {solution.converged.all()}, largest gap {solution.gap.max():.0e}")
 print(f"{1e6 * spent / tried / SIDE**2:.0f} microseconds of the processor for a voxel and a weight")

@@ -52,7 +52,8 @@ def error(found):
 
 print(f"{SIDE * SIDE} pixels, {int(seen.sum())} bands, {MATERIALS} materials")
 print(f"error of the areas: {error(solution.x):.4f}; without constraints {error(free):.4f}")
-print(f"smallest area {solution.x.min():.1f}, largest error of a sum {abs(solution.x.sum(axis=0) - 1).max():.0e}")
+sums = solution.x.sum(axis=0)
+print(f"smallest area {solution.x.min():.1f}, largest error of a sum {abs(sums - 1).max():.0e}")
 print(f"certified: {solution.converged.all()}, largest gap {solution.gap.max():.0e}")
 print(f"{1e6 * spent / cube.shape[1]:.1f} microseconds of the processor for a pixel")
 

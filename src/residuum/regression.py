@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class NonNegativeRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _parameter_constraints = {
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [int, None],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(self, *, fit_intercept: bool = True, tol: float = 1e-10, n_jobs: int | None = None) -> None:
@@ -83,11 +83,6 @@ class NonNegativeRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError(
-                f"The 'sample_weight' parameter of fit of {owner} must have a positive weight. "
-                "Got zeros alone; leave sample_weight out to weight all samples equally."
-            )
         # The best intercept for any coefficients makes the mean residual zero, so that means drop out.
         means = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
         if self.fit_intercept:
