@@ -92,8 +92,10 @@ class NonNegativeRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
             root * (X - means[0]), root * (targets - means[1]), tol=self.tol, dense=True, n_jobs=self.n_jobs
         )
         coef, intercept = solution.x.T, means[1] - means[0] @ solution.x
+        single = y.ndim == 1
         self.gap_ = solution.gap
-        self.coef_, self.intercept_ = (coef[0], float(intercept[0])) if y.ndim == 1 else (coef, intercept)
+        self.coef_ = coef[0] if single else coef
+        self.intercept_: Any = float(intercept[0]) if single else intercept
         return self
 
     def predict(self, X: Any) -> Any:
