@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -263,3 +266,35 @@ def test_an_interrupt_says_that_features_are_kept(run, photos, tmp_path, monkeyp
     assert (code, told) == (130, "")
     assert "The features computed so far are kept" in notes
     assert not (tmp_path / "m.residuum").exists()
+
+
+def test_compare_goes_on_with_features_that_were_kept(photos, tmp_path):
+    # In processes of their own: the second computes no features, so it loads fewer libraries than the first.
+    command = [sys.executable, "-m", "residuum", "compare", str(photos / "train"), "--methods", "NSC"]
+    command += ["--trials", "1", "--out", str(tmp_path / "run")]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)
+    )
+    assert second.stdout == first.stdout
+    assert "words learned from all images without their labels" in " ".join(first.stdout.split())
+
+
+def test_small_images_become_pixels_of_the_size_of_training_images(run, tmp_path):
+    for part, side in (("train", 16), ("test", 128)):
+        for label, name in enumerate(("flat", "steep")):
+            (tmp_path / part / name).mkdir(parents=True)
+            for seed in range(4):
+                image = Image.fromarray(texture(label, seed)).resize((side, side + 4))
+                image.save(tmp_path / part / name / f"{seed}.png")
+    out = tmp_path / "small.residuum"
+    code, _, notes = run("fit", tmp_path / "train", "--test", tmp_path / "test", "--out", out)
+    assert code == 0
+    assert "too small for bow_sift, so the features are 20x16 pixels; --with" in notes
+    code, told, _ = run("predict", out, tmp_path / "test" / "steep", "--json")
+    assert code == 0
+    assert [answer["label"] for answer in json.loads(told)["answers"]] == ["steep"] * 4
+
+    code, _, notes = run("fit", tmp_path / "train", "--with", "bow_sift", "--out", out)
+    assert code == 3
+    assert "too small: 16 x 20 pixels, 32 are needed on each side; pixels as features take any size" in notes

@@ -336,6 +336,20 @@ def test_evaluate_uses_the_test_part_of_a_split(run, tables, tmp_path):
     assert json.loads(told)["accuracy"] == held["accuracy"]
 
 
+@pytest.mark.parametrize(
+    ("options", "heading"),
+    [
+        (["--method", "NSC"], "residual"),
+        (["--method", "CROC", "--probability"], "score"),
+        (["--method", "ProCRC", "--select", "cv", "--set", "rules=reconstruction"], "score"),
+    ],
+)
+def test_only_residuals_are_called_so(run, tables, tmp_path, options, heading):
+    assert run("fit", tables / "train.csv", *options, "--out", tmp_path / "m.residuum")[0] == 0
+    columns = run("predict", tmp_path / "m.residuum", tables / "train.csv")[1].splitlines()[0].split(",")
+    assert columns[4] == heading
+
+
 def test_answers_are_not_written_under_the_name_of_another_format(run, model, tables, tmp_path):
     code, _, error = run("predict", model, tables / "new.csv", "--out", tmp_path / "p.parquet")
     assert code == 2

@@ -641,7 +641,7 @@ def test_bars_are_shown_while_reading_fitting_and_answering(tmp_path, monkeypatc
     monkeypatch.setattr("residuum.estimators.answers.BLOCK_ROWS", 20)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    path, options = write(tmp_path / "long.csv", passengers(600)), "--test-size 0.3 --select cv --method crc"
+    path, options = write(tmp_path / "long.csv", passengers(1500)), "--test-size 0.3 --select cv --method crc"
     words = ["fit", path, "--label", "Survived", *options.split(), "--out", tmp_path / "m"]
     assert main([str(word) for word in words]) == 0
     told = terminal.getvalue()

@@ -11,7 +11,20 @@ from sklearn.datasets import load_wine, make_blobs
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import has_fit_parameter
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC, load_model, save_model
+from residuum import (
+    CRC,
+    CRCCV,
+    CROC,
+    NRC,
+    NSC,
+    SRC,
+    ConfidentClassifier,
+    PipelineCV,
+    ProCRC,
+    SoftNRC,
+    load_model,
+    save_model,
+)
 from residuum.dictionary import Dictionary
 from residuum.errors import ModelFileError
 from residuum.estimators.answers import concentration
@@ -256,10 +269,19 @@ def test_newton_reaches_its_tolerance_with_weights():
         assert solution.gap.max() <= 1e-10
 
 
-@pytest.mark.parametrize(("model", "reason"), [(NRC(), "without a ridge"), (SRC(), "1-norm of a code")])
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (NRC(), "without a ridge"),
+        (SRC(), "1-norm of a code"),
+        (CRCCV(), "candidates share codes.*GridSearchCV over"),
+        (PipelineCV(), "candidates share codes.*GridSearchCV over"),
+        (ConfidentClassifier(CRC()), "held-out samples.*class_weight"),
+    ],
+)
 def test_who_takes_no_weights_says_why(model, reason):
     X, y = load_wine(return_X_y=True)
-    for method in (model.fit, model.partial_fit):
+    for method in (getattr(model, name) for name in ("fit", "partial_fit") if hasattr(model, name)):
         with pytest.raises(TypeError, match=f"{type(model).__name__}.* takes no sample_weight: .*{reason}"):
             method(X, y, sample_weight=np.ones(len(X)))
     assert not has_fit_parameter(model, "sample_weight")

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
 @click.option(
-    "--with", "extractor", metavar="NAME", help="Features of a folder of images.  [default: bow_sift]"
+    "--with",
+    "extractor",
+    metavar="NAME",
+    help="Features of a folder of images.  [default: bow_sift; pixels where most images are smaller]",
 )
 @shared.preparing_options
 @shared.splitting_options
@@ -75,6 +78,9 @@ def compare(
 
     context = click.get_current_context()
     chosen = comparison.choose_methods(methods)
+    with limit_threads(n_jobs):
+        # Before features are computed: what was kept is not computed again and loads no library with threads.
+        machine = machine_facts()
     if data is None:
         for name, parameter in _given(context).items():
             if name in options:
@@ -92,7 +98,6 @@ def compare(
     samples = replace(samples, arguments=_command_line(context))
     settings = comparison.Settings(chosen, len(samples.trials), train_per_class, seed, n_jobs, select)
     with limit_threads(n_jobs):
-        machine = machine_facts()
         decisive = {
             "command": "compare",
             "data": samples.name,
@@ -177,6 +182,8 @@ def _own_samples(
         with input_output.report_warnings():
             found, extractor = input_output.features_of_images(found, options)
         numbers = "pixels" if extractor is None else f"features by {' '.join(repr(extractor).split())}"
+        if found.split is None and hasattr(extractor, "learned_array"):
+            numbers += " (words learned from all images without their labels; --test keeps test images apart)"
     elif options["extractor"] is not None:
         raise UsageError(f"--with {options['extractor']} goes with a folder of images. Got {found.source}.")
     size, note = options["test_size"], ""

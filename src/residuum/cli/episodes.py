@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "[default: as many as --ways, at most half of the other classes]",
 )
 @click.option("--queries", type=int, default=15, show_default=True, help="Queries of every class.")
-@click.option("--episodes", "count", type=int, default=600, show_default=True, help="Number of episodes.")
+@click.option("--episodes", type=int, default=600, show_default=True, help="Number of episodes.")
 @click.option("--methods", metavar="A,B,...", help="Methods to compare, in any case.  [default: all]")
 @click.option(
     "--centre",
@@ -47,13 +47,7 @@ if TYPE_CHECKING:
 def episodes(
     data: Path,
     shots: str,
-    ways: int,
-    unknown: int | None,
-    queries: int,
-    count: int,
     methods: str | None,
-    centre: str,
-    seed: int,
     out: str | None,
     n_jobs: int | None,
     as_json: bool,
@@ -80,9 +74,10 @@ def episodes(
     from residuum.system.progress import tell_progress
     from residuum.system.threads import allowed_cores, limit_threads
 
-    wanted, cores, chosen = _whole_numbers(shots), allowed_cores(n_jobs), choose_methods(methods)
-    samples = _samples(data, options)
-    settings = work.Settings(chosen, wanted, ways, queries, unknown or 0, count, centre, seed)
+    drawing = {name: options.pop(name) for name in ("ways", "queries", "episodes", "centre", "seed")}
+    unknown = options.pop("unknown")
+    settings = work.Settings(choose_methods(methods), _whole_numbers(shots), unknown=unknown or 0, **drawing)
+    samples, cores = _samples(data, options), allowed_cores(n_jobs)
     settings, notes = work.completed(
         settings, samples, guess_unknown=unknown is None, all_methods=not methods
     )

@@ -164,7 +164,6 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     read, (data, options["without"]) = data, without_row_ids(replace(data, split=marks), train)
     say_notes(data, before=read)
     if data.kind == "images":
-        options["extractor"] = options["extractor"] or "bow_sift"
         data, extractor = features_of_images(data, options)
         return data, () if extractor is None else ((EXTRACTOR, extractor),)
     if options["extractor"] not in (None, "pixels", "scattering"):

@@ -318,22 +318,34 @@ def _extracting(name: str) -> Iterator[Callable[[int, int], None]]:
 def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, Any]:
     """A folder of images with features as --with says, and what extracted them (None for pixels).
 
-    An extractor learns from the training images where some are held out, else from all of them.
+    An extractor learns from the training images where some are held out, else from all of them. `options` get
+    the name of the features and the size of pixels where they were not given.
     """
     from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import with_features, with_pixels
+    from residuum.inputs.image_features import size_of_small_images, with_features, with_pixels
     from residuum.models.preparing import built_extractor
 
-    name, extractor = options["extractor"] or "bow_sift", None
+    read = training = data
+    if data.split is not None and (data.split == "test").any():
+        training = data.rows(data.split == "train")
+    if options["extractor"] is None:
+        small = size_of_small_images(training)
+        options["extractor"] = "bow_sift" if small is None else "pixels"
+        if small is not None:
+            shape = options["image_shape"] = options["image_shape"] or small
+            data = data.noted(
+                f"most images are too small for bow_sift, so the features are {shape[0]}x{shape[1]} pixels; "
+                "--with and --image-shape say otherwise"
+            )
+    name, extractor = options["extractor"], None
     if name == "pixels":
         found = with_pixels(data, options["image_shape"])
     else:
         extractor = built_extractor(name, options["weights"], options["device"])
+        fit_extractor(extractor, training.paths or ())
         with _extracting(name) as progress:
-            if data.split is not None and (data.split == "test").any():
-                fit_extractor(extractor, data.rows(data.split == "train").paths or ())
             found = with_features(data, extractor, progress=progress)
-    say_notes(found, before=data)
+    say_notes(found, before=read)
     return found, extractor
 
 

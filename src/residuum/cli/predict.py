@@ -53,11 +53,11 @@ def predict(
     sub-folders, one or more image files, or '-' for a list of files in standard input.
 
     Columns: name (file, name or row from 0), label, margin to the runner-up, runner_up, residual of the
-    winner; probability where the model is calibrated; rejected, nearest class and confidence where it has a
-    threshold. DATA goes through the model's own feature steps. Columns are found by name; labels are not
-    needed.
+    winner (called score where its rule compares something else); probability where the model is calibrated;
+    rejected, nearest class and confidence where it has a threshold. DATA goes through the model's own feature
+    steps. Columns are found by name; labels are not needed.
     """
-    from residuum.models import answer, records
+    from residuum.models import answer, records, score_heading
     from residuum.system.threads import limit_threads
 
     if out is not None:
@@ -74,6 +74,7 @@ def predict(
         saved, blocks = query_blocks(model, data, options)
         if all_probabilities and not hasattr(saved.estimator, "predict_proba"):
             raise UsageError(f"{model} has no probabilities. Fit it with --probability to get them.")
+        score = score_heading(saved.estimator)
         used = features_used(saved.estimator, saved.about.get("input", {}))
         source = str(data[0]) if len(data) == 1 else "the command line"
         about = {"model": str(model), "data": source, "features_used": used, "answers": []}
@@ -82,7 +83,7 @@ def predict(
         for block in blocks:
             queries, estimator = with_model_features(saved, block)
             answers = answer(estimator, queries.features)
-            found = list(records(answers, queries.names, all_probabilities=all_probabilities))
+            found = list(records(answers, queries.names, score=score, all_probabilities=all_probabilities))
             file.write((_json if as_json else _csv)(found, is_first=not n_answers).encode())
             n_answers += len(found)
         file.write(f"\n]{after}".encode() if as_json else b"")

@@ -230,8 +230,18 @@ def _joined(parts: list[Answers]) -> Answers:
     return Answers(classes, **each)  # type: ignore[arg-type]
 
 
-def records(answers: Answers, names: Any, *, all_probabilities: bool = False) -> Iterator[dict[str, Any]]:
-    """One dictionary of plain values per query, its name or row first.
+def score_heading(estimator: Any) -> str:
+    """What the number is called that the classifier of a model compares: "residual", or else "score"."""
+    classifier = steps_and_classifier(estimator)[1]
+    for wrapped in ("estimator_", "best_estimator_"):
+        classifier = steps_and_classifier(getattr(classifier, wrapped, classifier))[1]
+    return "residual" if "residual" in getattr(classifier, "rule", "") else "score"
+
+
+def records(
+    answers: Answers, names: Any, *, score: str = "residual", all_probabilities: bool = False
+) -> Iterator[dict[str, Any]]:
+    """One dictionary of plain values per query, its name or row first; `score` names that of the winner.
 
     With `all_probabilities`, the last one is a dictionary from the text of a label to its probability.
     """
@@ -242,7 +252,7 @@ def records(answers: Answers, names: Any, *, all_probabilities: bool = False) ->
         record: dict[str, Any] = {"name": name, "label": labels[i]}
         record["margin"] = float(margins[i])
         record["runner_up"] = None if runners_up is None else classes[runners_up[i]]
-        record["residual"] = float(answers.residuals[i, winner])
+        record[score] = float(answers.residuals[i, winner])
         if answers.probabilities is not None:
             record["probability"] = float(answers.probabilities[i].max())
         if answers.rejected is not None:

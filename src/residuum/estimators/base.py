@@ -53,6 +53,7 @@ class RepresentationClassifier(Enrolment, Answering, ClassifierMixin, BaseEstima
     _shrinking_residuals = False
     _solver_names: tuple[str, ...] = ("solver_",)
     _no_weights = "its problem does not say what a weight means"
+    _instead_of_weights = "take NSC, CRC, CROC, ProCRC or SoftNRC, whose ridge gives it a meaning"
 
     rule: str
 

@@ -354,7 +354,9 @@ class SoftNRC(WeightedClassifier):
     rule : {"residual", "scaled_residual", "reconstruction"}, default="residual"
         How the code becomes one score per class.
     tol : float, default=1e-10
-        Largest relative duality gap of a code; float32 data reaches 1e-6.
+        Largest relative duality gap of a code; float32 data reaches 1e-6. A code lies within
+        ``sqrt(gap / l2)`` of the optimum, for a unit-norm query, and codes from different batches of queries
+        may differ by that much.
     n_jobs : int or None, default=None
         Threads; None follows joblib's configuration and OMP_NUM_THREADS.
     class_weight : dict, "balanced" or None, default=None

@@ -19,6 +19,7 @@ from residuum.estimators.calibration import aligned, fit_temperature, held_out_f
 from residuum.estimators.classifiers import SoftNRC
 from residuum.estimators.explanation import Explanation
 from residuum.estimators.labels import check_classes, plain_labels
+from residuum.estimators.weights import without_weights
 from residuum.plain_numbers import check_numbers
 from residuum.system.progress import tell_progress
 from residuum.system.threads import all_or_nothing, by_one_model
@@ -89,6 +90,12 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
         self.reject_threshold = reject_threshold
         self.reject_by = reject_by
 
+    # Folds with weights are not the folds of repeated samples, so weights would not mean what they mean in
+    # the classifier.
+    _no_weights = "it calibrates probabilities on held-out samples, each of which counts once"
+    _instead_of_weights = "give its estimator a class_weight"
+
+    @without_weights
     @all_or_nothing
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> Self:
@@ -234,6 +241,7 @@ class ConfidentClassifier(MetaEstimatorMixin, Answering, ClassifierMixin, BaseEs
             self._judged(answers), reject_by=self.reject_by, reject_threshold=self.reject_threshold
         )
 
+    @without_weights
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Enrol more samples; the calibration stays that of the last `fit`.

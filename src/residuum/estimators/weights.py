@@ -54,7 +54,7 @@ def checked_weights(
 
 
 def without_weights(method: Method) -> Method:
-    """Let a method without `sample_weight` say why it has none.
+    """Let a method without `sample_weight` say why it has none, and what to do instead, as its class knows.
 
     The signature stays that of the method, by which scikit-learn tells whether it takes weights.
     """
@@ -64,7 +64,7 @@ def without_weights(method: Method) -> Method:
         if "sample_weight" in options:
             raise TypeError(
                 f"{type(self).__name__}.{method.__name__} takes no sample_weight: {self._no_weights}. "
-                "Leave it out, or take NSC, CRC, CROC, ProCRC or SoftNRC, whose ridge gives it a meaning."
+                f"Leave it out, or {self._instead_of_weights}."
             )
         return method(self, *args, **options)
 

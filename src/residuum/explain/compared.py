@@ -111,7 +111,7 @@ def compare_features(
     pair = [means.get(whole.label), means.get(rival) if others else None]
     near, far = (0 * query if mean is None else np.abs(query - mean) / spread for mean in pair)
     telling = far - near
-    names = list(columns) if columns is not None and not level else _names(steps, level, len(query))
+    names = _names(columns, steps[:level], len(query))
 
     def value(row: FloatArray | None, f: int) -> Value | None:
         return None if row is None else Value(float(row[f]), float((row[f] - query[f]) / spread[f]))
@@ -159,9 +159,12 @@ def taken_back(steps: list[Any], inputs: list[FloatArray], atoms: FloatArray) ->
     return 0, values, exact
 
 
-def _names(steps: list[Any], level: int, count: int) -> list[str]:
-    with suppress(ValueError, AttributeError, IndexError):  # a step may not know them
-        names = [str(name) for name in steps[level - 1].get_feature_names_out()]
-        if level and len(names) == count:
-            return names
+def _names(columns: tuple[str, ...] | None, steps: list[Any], count: int) -> list[str]:
+    """Names of the features that the steps make of the columns."""
+    names = columns
+    with suppress(ValueError, AttributeError):  # a step may not know them
+        for step in steps:
+            names = step.get_feature_names_out(names)
+        if names is not None and len(names) == count:
+            return [str(name) for name in names]
     return [f"feature {f}" for f in range(count)]

@@ -16,7 +16,7 @@ def class_table(content: dict[str, Any], title: str, notes: tuple[str, ...] = ()
     columns = ["residual", "norm", "share", "probability"][: 4 if has_probabilities(content) else 3]
     shown, hidden = content["classes"][:CLASSES_SHOWN], len(content["classes"]) - CLASSES_SHOWN
     rows = tuple((str(part["label"]), *(four_digits(part[name]) for name in columns)) for part in shown)
-    more = [f"{hidden} more classes with larger residuals; --json lists all."] if hidden > 0 else []
+    more = [f"{hidden} more classes, which fit less well; --json lists all."] if hidden > 0 else []
     best = frozenset({(0, 0), (0, 1)})
     title = f"{title}: {content['answer']}"
     headings = ("class", score_name(content["rule"]), *columns[1:])
@@ -84,7 +84,7 @@ def ending(certificate: dict[str, Any]) -> str:
     if certificate["stopping"] == "steps":
         return f"{count} steps, as published" if count == 5 else f"{count} steps, as asked for"
     met = "met" if certificate["converged"] else "missed: these are the best numbers so far"
-    return f"{count} iterations, tolerance {met}"
+    return f"{count} iteration{'' if count == 1 else 's'}, tolerance {met}"
 
 
 def has_probabilities(content: dict[str, Any]) -> bool:

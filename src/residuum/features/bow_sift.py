@@ -35,6 +35,7 @@ from residuum.features.image_files import (
 )
 from residuum.system.files import sha256
 from residuum.system.packages import opencv
+from residuum.system.progress import tell_progress
 from residuum.system.threads import in_order
 
 N_CELLS = 5
@@ -220,7 +221,10 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return descriptors[np.sort(keep)]
 
         with _own_threads():
-            parts = list(in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs))
+            parts = []
+            for part in in_order(sample, zip(chosen, seeds), n_jobs=self.n_jobs):
+                parts.append(part)
+                tell_progress("visual words, images", len(parts), len(chosen))
             descriptors = np.concatenate(parts)[:N_SAMPLES]
             if len(descriptors) < self.n_words:
                 raise UsageError(
@@ -230,7 +234,9 @@ class BowSift(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             kmeans = MiniBatchKMeans(
                 self.n_words, batch_size=4096, n_init=1, max_iter=5, random_state=random.randint(2**31)
             )
+            tell_progress("visual words, k-means", 0)
             self.codebook_ = kmeans.fit(descriptors).cluster_centers_.astype(np.float32)
+            tell_progress("visual words, k-means", 1, 1)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:

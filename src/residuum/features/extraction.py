@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -159,14 +158,18 @@ def fit_extractor(extractor: Any, paths: Paths, *, cache_dir: str | os.PathLike[
 def _fit_sample(extractor: Any, paths: Paths) -> list[str]:
     """At most 1,000 usable images, drawn evenly, in the order of their names."""
     chosen: list[str] = []
+    refused: list[str] = []
     for i in np.random.default_rng(0).permutation(len(paths)):
-        with suppress(ImageError):
+        try:
             extractor.read(paths[i])
             chosen.append(os.fspath(paths[i]))
+        except ImageError as error:
+            refused.append(str(error))
         if len(chosen) == _FIT_IMAGES:
             break
     if not chosen:
-        raise DataError(f"There is no usable image among the {len(paths)} files to learn from.")
+        some = " ".join(refused[:3])
+        raise DataError(f"There is no usable image among the {len(paths)} files to learn from. {some}")
     return sorted(chosen)
 
 

@@ -131,7 +131,8 @@ def read_image(
         )
     if min(picture.size) < min_side:
         size = f"{picture.width} x {picture.height} pixels"
-        raise ImageError(where, f"too small: {size}, {min_side} are needed on each side")
+        needed = f"{min_side} are needed on each side; pixels as features take any size"
+        raise ImageError(where, f"too small: {size}, {needed}")
     return np.asarray(picture.convert("L" if mode == "grey" else "RGB"))
 
 

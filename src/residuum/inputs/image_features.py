@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.errors import DataError, UsageError
+from residuum.features.bow_sift import BowSift
 from residuum.features.extraction import extract_images
 from residuum.features.image_files import ImageError, image_header, read_image, resize
 from residuum.inputs.own_data import OwnData
@@ -61,6 +62,19 @@ def _common_size(data: OwnData) -> tuple[int, int]:
         f"The images of {data.source} have several sizes or are larger than {_LARGEST_PIXELS} pixels. "
         "Give --image-shape HEIGHTxWIDTH to use plain pixels as features."
     )
+
+
+def size_of_small_images(data: OwnData) -> tuple[int, int] | None:
+    """The median height and width of the images where most are smaller than a patch of BowSift; else None."""
+    assert data.paths is not None
+    sizes = []
+    for path in data.paths[:: max(1, len(data) // 1000)]:
+        with suppress(ImageError):
+            sizes.append(image_header(path))
+    if not sizes or np.median(np.min(sizes, axis=1)) >= BowSift().patch:
+        return None
+    width, height = (min(int(side), _LARGEST_PIXELS) for side in np.median(sizes, axis=0))
+    return height, width
 
 
 def with_pixels(data: OwnData, shape: tuple[int, ...] | None) -> OwnData:

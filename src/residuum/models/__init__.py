@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residuum.estimators.answers import BLOCK_ROWS, answer, records
+from residuum.estimators.answers import BLOCK_ROWS, answer, records, score_heading
 from residuum.models.evaluation import evaluate, samples_in_model
 from residuum.models.recipe import Fitted, Recipe, find_method, fit_recipe, parse_settings
 
@@ -17,4 +17,5 @@ __all__ = [
     "parse_settings",
     "records",
     "samples_in_model",
+    "score_heading",
 ]

@@ -21,6 +21,7 @@ from residuum.estimators.answers import Answering, Answers, decision_values
 from residuum.estimators.base import N_JOBS, RepresentationClassifier
 from residuum.estimators.explanation import Explanation
 from residuum.estimators.labels import plain_labels
+from residuum.estimators.weights import without_weights
 from residuum.plain_numbers import check_numbers
 from residuum.problem import Solution, dense
 from residuum.rules import RULES
@@ -85,6 +86,10 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
     classifier: type[RepresentationClassifier]
     grids: tuple[Grid, ...]
     default_rules: tuple[str, ...] = ("residual",)
+    _no_weights = "its candidates share codes over samples without weights"
+    _instead_of_weights = (
+        "pass it to GridSearchCV over NSC, CRC, CROC, ProCRC or SoftNRC, which take weights in every fold"
+    )
 
     _parameter_constraints: dict[str, Any] = {
         "cv": ["cv_object"],
@@ -120,6 +125,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         for setting, index_of in by_setting(candidates):
             yield from fold.scores(self._codes(fold, setting), index_of)
 
+    @without_weights
     @all_or_nothing
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)

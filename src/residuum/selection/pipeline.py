@@ -17,6 +17,7 @@ from residuum.estimators.answers import Answering, Answers, answer
 from residuum.estimators.base import one_row
 from residuum.estimators.explanation import Explanation
 from residuum.estimators.labels import plain_labels
+from residuum.estimators.weights import without_weights
 from residuum.plain_numbers import check_numbers
 from residuum.selection.base import GridSelector, keep_results
 from residuum.selection.estimators import SoftNRCCV
@@ -68,6 +69,10 @@ class PipelineCV(Answering, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.search = search
         self.features = features
 
+    _no_weights = GridSelector._no_weights
+    _instead_of_weights = GridSelector._instead_of_weights
+
+    @without_weights
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> PipelineCV:
         """Choose by cross-validation on the training data, then fit the choice to all of it.

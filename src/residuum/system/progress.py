@@ -93,12 +93,19 @@ def _amount(done: int, total: int | None, of_bytes: bool) -> str:
 def _display() -> Any:
     from rich import progress  # loads slowly, so only where a bar is to be shown
     from rich.console import Console
+    from rich.text import Text
+
+    class TimeLeft(progress.TimeRemainingColumn):
+        """The time left, except where a note says it better, since steps may differ in length."""
+
+        def render(self, task: progress.Task) -> Text:
+            return Text() if task.fields["note"] else super().render(task)
 
     return progress.Progress(
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.TextColumn("{task.fields[amount]}", markup=False),
-        progress.TimeRemainingColumn(),
+        TimeLeft(),
         progress.TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
         transient=True,
