@@ -21,6 +21,7 @@ DOORS = {
     "rules": {"dictionary", "system"},
     "solvers": IDEA | {"system"},
     "lstsq": {"plain_numbers", "problem", "solvers"},
+    "regression": {"plain_numbers", "lstsq"},
     "estimators": IDEA | {"solvers", "system", "reports"},
     "selection": IDEA | {"solvers", "system", "estimators"},
     "features": {"errors", "plain_numbers", "dictionary", "system"},
@@ -34,7 +35,7 @@ DOORS = {
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
     "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
-    "__init__": {"estimators", "selection", "features", "lstsq", "models"},
+    "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
 }
 # Only these commands may import `paper`, and only the main module of the command imports other commands.

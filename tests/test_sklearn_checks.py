@@ -40,7 +40,7 @@ assert not failed, failed
 """
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", [*ESTIMATORS, "NonNegativeRegression"])
 def test_check_estimator(name):
     # SCIPY_ARRAY_API is read when SciPy is imported, hence a process of its own.
     run = subprocess.run(

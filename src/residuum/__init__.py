@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         tikhonov_path,
     )
     from residuum.models.file import load_model, open_model, save_model
+    from residuum.regression import NonNegativeRegression
     from residuum.selection import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, PipelineCV, ProCRCCV, SoftNRCCV
 
 __version__ = "0.1.0.dev0"
@@ -29,7 +30,7 @@ __all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCC
 __all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
 __all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
 __all__ += ["Tikhonov", "choose_weight", "lasso", "least_squares", "least_squares_from_gram", "nnls"]
-__all__ += ["tikhonov_path"]
+__all__ += ["NonNegativeRegression", "tikhonov_path"]
 __all__ += ["load_model", "open_model", "save_model"]
 
 # Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
@@ -39,6 +40,7 @@ _MODULES = {
     "residuum.estimators.examples": "explain_by_examples",
     "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SoftNRCCV",
     "residuum.lstsq": "Tikhonov choose_weight lasso least_squares least_squares_from_gram nnls tikhonov_path",
+    "residuum.regression": "NonNegativeRegression",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",
     "residuum.models.file": "load_model open_model save_model",
 }

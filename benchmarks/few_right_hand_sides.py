@@ -1,0 +1,43 @@
+"""From how many right-hand sides on does one call of `nnls` cost less than a loop over SciPy's?
+
+    python benchmarks/few_right_hand_sides.py
+
+Processor microseconds per right-hand side of 200 x 10, medians of 15 runs, one thread.
+"""
+
+import time
+
+import numpy as np
+import scipy.optimize
+
+from residuum import nnls
+
+rng = np.random.default_rng(0)
+A = rng.random((200, 10))
+B = A @ (rng.random((10, 1000)) * (rng.random((10, 1000)) < 0.4)) + 0.05 * rng.normal(size=(200, 1000))
+
+
+def looped(A, B):
+    """Solve for one column after the other."""
+    return np.column_stack([scipy.optimize.nnls(A, b)[0] for b in B.T])
+
+
+def ours(A, B):
+    """Solve for all columns."""
+    return nnls(A, B, dense=True, n_jobs=1).x
+
+
+def median_time(solve, B):
+    """Microseconds per column of B."""
+    times = []
+    for _ in range(15):
+        start = time.process_time()
+        solve(A, B)
+        times.append(time.process_time() - start)
+    return 1e6 * np.median(times) / B.shape[1]
+
+
+np.testing.assert_allclose(ours(A, B), looped(A, B), atol=1e-12)
+print("right-hand sides   residuum   SciPy")
+for count in (1, 10, 30, 100, 1000):
+    print(f"{count:16} {median_time(ours, B[:, :count]):10.1f} {median_time(looped, B[:, :count]):7.1f}")
