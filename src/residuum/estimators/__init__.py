@@ -7,6 +7,7 @@ from typing import Any
 
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.estimators.confidence import ConfidentClassifier
+from residuum.estimators.descendants import SimplexRC
 from residuum.estimators.examples import explain_by_examples
 
 METHODS: dict[str, Any] = {
@@ -17,7 +18,8 @@ METHODS: dict[str, Any] = {
     "ProCRC": ProCRC,
     "NRC": NRC,
     "SoftNRC": SoftNRC,
+    "SimplexRC": SimplexRC,
 }
 
 __all__ = ["CRC", "CROC", "METHODS", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
-__all__ += ["explain_by_examples"]
+__all__ += ["SimplexRC", "explain_by_examples"]

@@ -12,8 +12,9 @@ from residuum.solvers.active_set import ActiveSet
 from residuum.solvers.admm import ADMM
 from residuum.solvers.closed_form import ClosedForm
 from residuum.solvers.newton import Newton, soft_solver
+from residuum.solvers.simplex import Simplex
 
-__all__ = ["ADMM", "ActiveSet", "ClosedForm", "Newton", "Solution", "Solver", "soft_solver"]
+__all__ = ["ADMM", "ActiveSet", "ClosedForm", "Newton", "Simplex", "Solution", "Solver", "soft_solver"]
 
 
 class Solver(Protocol):

@@ -1,0 +1,300 @@
+"""Do the descendants of NRC help? Every method with parameters chosen on the training samples alone.
+
+    RESIDUUM_DATA=folder python benchmarks/descendants.py [--data digits usps ...] [--trials 5]
+                                                          [--keep descendants.json] [--embeddings cub50.npz]
+
+Each trial draws training samples at random; all methods see the same ones, and each chooses its parameters by
+5-fold cross-validation on them. Prints a Markdown table of accuracy in %, mean ± standard deviation over the
+trials, and what was chosen most often. Every result is kept in a file as soon as it is there, so that a run
+that was stopped goes on where it was. `--embeddings` is a file that ``residuum features`` has written.
+
+CRNRC and CNRC are defined here and not in the library, because they did not earn their lines: see
+docs/descendants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from residuum import CRCCV, NRC, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV, SimplexRC, SimplexRCCV, SoftNRCCV
+from residuum.dictionary import Dictionary
+from residuum.estimators.base import POSITIVE, RULE, RepresentationClassifier
+from residuum.experiments.compared_data import random_split
+from residuum.paper.data import load_dataset
+from residuum.problem import CodingProblem, Solution
+from residuum.selection.base import Candidate, Grid, GridSelector, by_setting
+from residuum.selection.folds import Fold, rule_scores
+from residuum.solvers.active_set import prepare_atoms, solve_active_set
+from residuum.system.files import write_text
+
+# Two descendants that are only measured
+
+
+class Stacked:
+    """``min_c shared*||y - Xc||^2 + classwise*sum_k ||y - X_k c_k||^2  s.t.  c >= 0``, shared + classwise = 1.
+
+    That is non-negative least squares over the atoms ``(sqrt(shared) x; 0; sqrt(classwise) x; 0)``, the last
+    in the block of their class, so that the exact engine serves; it takes K + 1 times the memory.
+    """
+
+    has_threads = True
+    entries_per_query = 64
+
+    def __init__(self, problem: CodingProblem, dictionary: Dictionary) -> None:
+        self.problem, self.dictionary = problem, dictionary
+        n_atoms, n_features = dictionary.atoms.shape
+        stacked = np.zeros((n_atoms, dictionary.n_classes + 1, n_features))
+        stacked[:, 0] = math.sqrt(problem.shared) * dictionary.atoms
+        stacked[np.arange(n_atoms), 1 + dictionary.atom_class] = (
+            math.sqrt(problem.classwise) * dictionary.atoms
+        )
+        self._prepared = prepare_atoms(stacked.reshape(n_atoms, -1))
+
+    def prepare(self) -> None:
+        """Nothing is left to do."""
+
+    def solve(self, queries: Any, *, certify: bool = True) -> Solution:
+        """Code every query."""
+        parts = [math.sqrt(self.problem.shared) * queries]
+        parts += [math.sqrt(self.problem.classwise) * queries] * self.dictionary.n_classes
+        return solve_active_set(self._prepared, np.hstack(parts))
+
+
+class CRNRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + gamma * sum_k ||y - X_k c_k||^2  s.t.  c >= 0`` (Yin and Wu 2020), to its optimum.
+
+    Class-specific residual constraint non-negative representation. Divided by 1 + gamma it is the common
+    problem with ``shared = 1/(1 + gamma)``, ``classwise = gamma/(1 + gamma)`` and the linear term ``X'y``.
+    """
+
+    _parameter_constraints = {"gamma": [POSITIVE], "rule": [RULE]}
+
+    def __init__(self, *, gamma: float = 0.01, rule: str = "residual") -> None:
+        self.gamma = gamma
+        self.rule = rule
+
+    def _make_solver(self, dictionary: Dictionary) -> Any:
+        share = 1 / (1 + self.gamma)
+        return Stacked(
+            CodingProblem(shared=share, classwise=self.gamma * share, neg_weight=math.inf), dictionary
+        )
+
+
+class Neighbours:
+    """``min_c ||y - Xc||^2 + l2 * sum_j ||y - x_j||^2 c_j^2``: one eigendecomposition for every query.
+
+    With ``W = diag(1/||y - x_j||^2)`` the code is ``W X'v / l2``, where ``(I + XWX'/l2) v = y``.
+    """
+
+    has_threads = False
+    entries_per_query = 4096
+
+    def __init__(self, l2s: list[float], dictionary: Dictionary) -> None:
+        self.l2s, self.dictionary = l2s, dictionary
+
+    def prepare(self) -> None:
+        """Nothing can be shared between queries."""
+
+    def codes(self, queries: Any) -> Any:
+        """Codes for every ridge, shape (n_ridges, n_queries, n_atoms)."""
+        atoms = self.dictionary.atoms.astype(np.float64)
+        found = np.empty((len(self.l2s), len(queries), len(atoms)))
+        for i, query in enumerate(queries):
+            weights = 1 / np.maximum(np.sum((atoms - query) ** 2, axis=1), 1e-8)
+            values, vectors = np.linalg.eigh((atoms.T * weights) @ atoms)
+            along = vectors.T @ query
+            for k, l2 in enumerate(self.l2s):
+                found[k, i] = weights * (atoms @ (vectors @ (along / (l2 + values))))
+        return found
+
+    def solve(self, queries: Any, *, certify: bool = True) -> Solution:
+        """Code every query, by the first ridge."""
+        nothing, once = np.full(len(queries), np.nan), np.ones(len(queries), dtype=np.int64)
+        return Solution(self.codes(queries)[0], once, nothing, nothing, once > 0)
+
+
+class CNRC(RepresentationClassifier):
+    """``min_c ||y - Xc||^2 + l2 * sum_j ||y - x_j||^2 c_j^2`` (Waqas, Yi and Zhang 2013): neighbours cost less.
+
+    Collaborative neighbour representation, the query-adaptive form of weighted CRC (Timofte and Van Gool
+    2014).
+    """
+
+    _parameter_constraints = {"l2": [POSITIVE], "rule": [RULE]}
+
+    def __init__(self, *, l2: float = 0.01, rule: str = "residual") -> None:
+        self.l2 = l2
+        self.rule = rule
+
+    def _make_solver(self, dictionary: Dictionary) -> Any:
+        return Neighbours([self.l2], dictionary)
+
+
+class CRNRCCV(GridSelector):
+    """`CRNRC` with gamma chosen by cross-validation."""
+
+    classifier = CRNRC
+    grids = (Grid("gammas", "gamma", (10, 1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), largest_first=False),)
+    gammas = rules = cv = scoring = n_jobs = None
+
+    def __init__(self) -> None:
+        pass
+
+    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
+        for setting, index_of in by_setting(candidates):
+            codes = self.classifier(**setting)._make_solver(fold.plain).solve(fold.plain_queries).codes
+            yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
+
+
+class CNRCCV(GridSelector):
+    """`CNRC` with l2 and the rule chosen by cross-validation."""
+
+    classifier = CNRC
+    default_rules = ("residual", "scaled_residual")
+    grids = (Grid("l2s", "l2", (10, 3, 1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4), per_samples=1000),)
+    l2s = rules = cv = scoring = n_jobs = None
+
+    def __init__(self) -> None:
+        pass
+
+    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
+        settings = by_setting(candidates)
+        solver = Neighbours([setting["l2"] for setting, _ in settings], fold.plain)
+        for codes, (_, index_of) in zip(solver.codes(fold.plain_queries), settings, strict=True):
+            yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
+
+
+METHODS: dict[str, Callable[[], Any]] = {
+    "NSC": NSCCV,
+    "SRC": SRCCV,
+    "CRC": CRCCV,
+    "ProCRC": ProCRCCV,
+    "CNRC": CNRCCV,
+    "NRC, five steps": lambda: NRCCV(max_iters=[5], exact=False),
+    "NRC, exact": lambda: NRC(solver="exact"),
+    "CRNRC": CRNRCCV,
+    "SoftNRC": SoftNRCCV,
+    "SimplexRC, l2 = 0": SimplexRC,
+    "SimplexRC": SimplexRCCV,
+}
+
+# Data: from a trial to training samples, labels, queries and their labels
+
+
+def projected(samples: Any, labels: Any, queries: Any, truth: Any, n_components: int) -> tuple[Any, ...]:
+    pca = EigenfacePCA(n_components).fit(samples)
+    return pca.transform(samples), labels, pca.transform(queries), truth
+
+
+def drawn(samples: Any, labels: Any, per_class: int, trial: int) -> tuple[Any, ...]:
+    split = random_split(labels, train_per_class=per_class, seed=0, trial=trial)
+    return samples[split.train], labels[split.train], samples[split.test], labels[split.test]
+
+
+def digits(trial: int) -> tuple[Any, ...]:
+    return drawn(*load_digits(return_X_y=True), 50, trial)
+
+
+def usps(trial: int) -> tuple[Any, ...]:
+    data = load_dataset("usps")
+    pool, queries = (2.0 * part.reshape(len(part), -1) - 1 for part in (data.x_train, data.x_test))
+    samples, labels, *_ = drawn(pool, data.y_train, 100, trial)
+    return projected(samples, labels, queries, data.y_test, 100)
+
+
+def mnist(trial: int) -> tuple[Any, ...]:
+    data = load_dataset("mnist")
+    pool, queries = (part.reshape(len(part), -1).astype(np.float64) for part in (data.x_train, data.x_test))
+    samples, labels, *_ = drawn(pool, data.y_train, 100, trial)
+    return projected(samples, labels, queries[::5], data.y_test[::5], 200)
+
+
+def yale(trial: int) -> tuple[Any, ...]:
+    data = load_dataset("extended_yale_b")
+    images = data.images.reshape(len(data.images), -1).astype(np.float64)
+    return projected(*drawn(images, data.labels, 32, trial), 150)
+
+
+def embeddings(path: Path, trial: int) -> tuple[Any, ...]:
+    with np.load(path) as content:
+        return projected(*drawn(content["X"].astype(np.float64), content["y"], 30, trial), 256)
+
+
+DATA: dict[str, Callable[[int], tuple[Any, ...]]] = {
+    "digits": digits,
+    "usps": usps,
+    "mnist": mnist,
+    "yale": yale,
+}
+
+
+def measured(method: str, parts: tuple[Any, ...]) -> dict[str, Any]:
+    """Accuracy in %, what was chosen, how many queries have no proof, and seconds of processor time."""
+    samples, labels, queries, truth = parts
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = METHODS[method]().fit(samples, labels)
+        answers = model.answer(queries)
+    return {
+        "accuracy": 100 * float(np.mean(answers.labels == truth)),
+        "chosen": {k: v for k, v in getattr(model, "best_params_", {}).items() if k != "solver"},
+        "unconverged": int(np.count_nonzero(~answers.converged)),
+        "seconds": time.process_time() - begun,
+    }
+
+
+def told(values: dict[str, Any]) -> str:
+    return ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--keep", type=Path, default=Path("descendants.json"))
+    parser.add_argument("--embeddings", type=Path)
+    args = parser.parse_args()
+    kept: dict[str, Any] = json.loads(args.keep.read_text()) if args.keep.exists() else {}
+    data = {name: DATA[name] for name in args.data}
+    if args.embeddings:
+        data[args.embeddings.stem] = lambda trial: embeddings(args.embeddings, trial)
+    for name, make in data.items():
+        for trial in range(args.trials):
+            missing = [m for m in args.methods if f"{name} {trial} {m}" not in kept]
+            parts = make(trial) if missing else ()
+            for method in missing:
+                kept[f"{name} {trial} {method}"] = measured(method, parts)
+                write_text(args.keep, json.dumps(kept, indent=1))
+    print(f"\n| {args.trials} trials, accuracy % | {' | '.join(data)} |\n|" + "---|" * (len(data) + 1))
+    for method in args.methods:
+        rows = [[kept[f"{name} {t} {method}"] for t in range(args.trials)] for name in data]
+        scores = [[found["accuracy"] for found in row] for row in rows]
+        cells = [f"{np.mean(s):.1f} ± {np.std(s, ddof=1):.1f}" if len(s) > 1 else f"{s[0]:.1f}" for s in scores]
+        print(f"| {method} | {' | '.join(cells)} |")
+    print("\n| chosen most often; seconds per trial; queries without proof | " + " | ".join(data) + " |")
+    print("|" + "---|" * (len(data) + 1))
+    for method in args.methods:
+        cells = []
+        for name in data:
+            row = [kept[f"{name} {t} {method}"] for t in range(args.trials)]
+            chosen = Counter(told(found["chosen"]) for found in row).most_common(1)[0][0]
+            seconds = np.mean([found["seconds"] for found in row])
+            cells.append(f"{chosen}; {seconds:.0f} s; {sum(found['unconverged'] for found in row)}")
+        print(f"| {method} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
