@@ -135,6 +135,24 @@ def nnls_by_brute_force(X, y, l2=0.0):
     return best_code, best
 
 
+def simplex_by_brute_force(X, y, l2=0.0):
+    """``min ||y - Xc||^2 + l2 ||c||^2`` over c >= 0 with sum 1: the best of all subsets, each by its KKT system."""
+    n = X.shape[1]
+    best, best_code = np.inf, None
+    for size in range(1, n + 1):
+        for subset in itertools.combinations(range(n), size):
+            A = X[:, subset]
+            system = np.zeros((size + 1, size + 1))
+            system[:size, :size] = A.T @ A + l2 * np.eye(size)
+            system[:size, size] = system[size, :size] = 1
+            part = np.linalg.lstsq(system, np.append(A.T @ y, 1.0), rcond=1e-12)[0][:size]
+            value = np.sum((y - A @ part) ** 2) + l2 * part @ part
+            if (part >= -1e-9).all() and abs(part.sum() - 1) < 1e-9 and value < best:
+                best, best_code = value, np.zeros(n)
+                best_code[list(subset)] = np.maximum(part, 0)
+    return best_code / best_code.sum(), best
+
+
 def constrained_by_brute_force(A, B, lower, upper, *, sum_to=None, sum_at_most=None, l1=0.0, l2=0.0, L=None):
     """``min ||b - Ax||^2 + l2 ||Lx||^2 + l1 sum(x)`` within bounds, and with a sum.
 
