@@ -16,7 +16,8 @@ Wide = np.longdouble
 class Literal:
     """``min_c ||y - Xc||^2 + l2 ||c||^2 + l1 ||c||_1 + w ||min(c, 0)||^2 + gamma sum_k ||Xc - X_k c_k||^2``.
 
-    `alone` replaces ``||y - Xc||^2`` by ``sum_k ||y - X_k c_k||^2``. ``w = inf`` is ``c >= 0``.
+    `alone` replaces ``||y - Xc||^2`` by ``sum_k ||y - X_k c_k||^2``. ``w = inf`` is ``c >= 0``;
+    with `summed` codes sum to one as well.
     """
 
     l2: float = 0.0
@@ -24,6 +25,7 @@ class Literal:
     w: float = 0.0
     gamma: float = 0.0
     alone: bool = False
+    summed: bool = False
 
 
 def literal_problem(fitted: Any) -> Literal:
@@ -40,6 +42,8 @@ def literal_problem(fitted: Any) -> Literal:
         return Literal(l2=fitted.l2, gamma=fitted.gamma / (len(fitted.classes_) if fitted.per_class else 1))
     if kind == "NRC":
         return Literal(w=np.inf)
+    if kind == "SimplexRC":
+        return Literal(l2=fitted.l2, w=np.inf, summed=True)
     return Literal(l2=fitted.l2, w=fitted.neg_weight)
 
 
@@ -78,11 +82,20 @@ def violation(problem: Literal, blocks: list[Any], y: Any, code: Any) -> float:
     """The largest ``|c_j - prox_j(c - gradient / 2)|``, zero exactly at a minimiser."""
     half = half_gradient(problem, blocks, y, code)
     point = code - half
-    if np.isinf(problem.w):
+    if problem.summed:
+        moved = on_simplex(point)
+    elif np.isinf(problem.w):
         moved = np.maximum(point - problem.l1 / 2, 0)
     else:
         moved = np.sign(point) * np.maximum(np.abs(point) - problem.l1 / 2, 0)
     return float(np.abs(code - moved).max(initial=0))
+
+
+def on_simplex(point: Any) -> Any:
+    """The nearest point that is not negative and sums to one."""
+    ordered = np.sort(point)[::-1]
+    levels = (ordered.cumsum() - 1) / np.arange(1, len(point) + 1)
+    return np.maximum(point - levels[np.flatnonzero(ordered > levels)[-1]], 0)
 
 
 def violations(fitted: Any, queries: Any, solution: Any) -> Any:

@@ -18,14 +18,14 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from oracles import algorithm_2, nnls_by_brute_force, soft_code
+from oracles import algorithm_2, nnls_by_brute_force, simplex_by_brute_force, soft_code
 from scipy.optimize import nnls as scipy_nnls
 from sklearn.linear_model import Lasso
 
 from battery import Case, Scope, Skipped
 from battery.optimality import Literal, half_gradient, literal_problem, unit, value, violation, wide_blocks
 from battery.subjects import dense
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, lasso, nnls
+from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC, lasso, nnls
 
 weights = st.sampled_from([1e-6, 1e-4, 0.01, 0.1, 1.0, 10.0])
 SUBJECTS: dict[str, Any] = {
@@ -37,6 +37,7 @@ SUBJECTS: dict[str, Any] = {
     "NRC": st.builds(NRC, rho=st.sampled_from([0.1, 1.0, 5.0]), max_iter=st.sampled_from([1, 5, 20])),
     "NRC exact": st.builds(NRC, solver=st.just("exact")),
     "SoftNRC": st.builds(SoftNRC, l2=weights, neg_weight=st.sampled_from([0.0, 0.01, 1.0, 100.0, math.inf])),
+    "SimplexRC": st.builds(SimplexRC, l2=st.just(0.0) | weights),
 }
 
 
@@ -154,7 +155,10 @@ def oracle_values(problem: Literal, blocks: Any, target: Any) -> dict[str, Any]:
     narrow = [block.astype(float) for block in blocks]
     X, y, n = np.hstack(narrow), target.astype(float), sum(block.shape[1] for block in blocks)
     found: dict[str, Any] = {}
-    if problem.l1 == 0 and math.isinf(problem.w):
+    if problem.summed:
+        if n <= 8:
+            found["brute force"] = simplex_by_brute_force(X, y, problem.l2)[0]
+    elif problem.l1 == 0 and math.isinf(problem.w):
         stacked, longer = np.vstack([X, math.sqrt(problem.l2) * np.eye(n)]), np.concatenate([y, np.zeros(n)])
         found["SciPy's nnls"] = scipy_nnls(stacked, longer)[0]
         if n <= 8:
@@ -198,6 +202,8 @@ def is_unique(problem: Literal, blocks: Any, target: Any, code: Any) -> bool:
     X = np.hstack(blocks).astype(float)
     slope = half_gradient(problem, blocks, target, code.astype(np.longdouble)).astype(float)
     limit = problem.l1 / 2
+    if problem.summed:  # the multiplier of the sum is one more slope, and one more row of the atoms
+        slope, X = slope - slope.min(), np.vstack([X, np.ones(X.shape[1])])
     open_to_use = (code != 0) | (
         slope < 1e-6 - limit if math.isinf(problem.w) else np.abs(slope) > limit - 1e-6
     )
@@ -274,6 +280,7 @@ def check_by_clarabel(model: Any, data: Samples) -> None:
         if not math.isinf(problem.w):
             objective += problem.w * cvxpy.sum_squares(cvxpy.neg(c))
         limits = [c >= 0] if math.isinf(problem.w) else []
+        limits += [cvxpy.sum(c) == 1] if problem.summed else []
         best = cvxpy.Problem(cvxpy.Minimize(objective), limits).solve(solver="CLARABEL")
         reached = value(problem, blocks, target, code.astype(np.longdouble))
         assert reached <= best + 1e-6 * max(1, abs(best)), f"Clarabel {best:.12g}, we {reached:.12g}"

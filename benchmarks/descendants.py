@@ -28,7 +28,18 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.datasets import load_digits
 
-from residuum import CRCCV, NRC, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV, SimplexRC, SimplexRCCV, SoftNRCCV
+from residuum import (
+    CRCCV,
+    NRC,
+    NRCCV,
+    NSCCV,
+    SRCCV,
+    EigenfacePCA,
+    ProCRCCV,
+    SimplexRC,
+    SimplexRCCV,
+    SoftNRCCV,
+)
 from residuum.dictionary import Dictionary
 from residuum.estimators.base import POSITIVE, RULE, RepresentationClassifier
 from residuum.experiments.compared_data import random_split
@@ -43,7 +54,7 @@ from residuum.system.files import write_text
 
 
 class Stacked:
-    """``min_c shared*||y - Xc||^2 + classwise*sum_k ||y - X_k c_k||^2  s.t.  c >= 0``, shared + classwise = 1.
+    """``min_c shared*||y - Xc||^2 + classwise*sum_k ||y - X_k c_k||^2`` over c >= 0; the weights sum to 1.
 
     That is non-negative least squares over the atoms ``(sqrt(shared) x; 0; sqrt(classwise) x; 0)``, the last
     in the block of their class, so that the exact engine serves; it takes K + 1 times the memory.
@@ -73,10 +84,10 @@ class Stacked:
 
 
 class CRNRC(RepresentationClassifier):
-    """``min_c ||y - Xc||^2 + gamma * sum_k ||y - X_k c_k||^2  s.t.  c >= 0`` (Yin and Wu 2020), to its optimum.
+    """``min_c ||y - Xc||^2 + gamma * sum_k ||y - X_k c_k||^2  s.t.  c >= 0`` (Yin and Wu 2020).
 
-    Class-specific residual constraint non-negative representation. Divided by 1 + gamma it is the common
-    problem with ``shared = 1/(1 + gamma)``, ``classwise = gamma/(1 + gamma)`` and the linear term ``X'y``.
+    Class-specific residual constraint non-negative representation, to its optimum. Divided by 1 + gamma it
+    is the common problem with ``shared = 1/(1 + gamma)`` and ``classwise = gamma/(1 + gamma)``.
     """
 
     _parameter_constraints = {"gamma": [POSITIVE], "rule": [RULE]}
@@ -126,7 +137,7 @@ class Neighbours:
 
 
 class CNRC(RepresentationClassifier):
-    """``min_c ||y - Xc||^2 + l2 * sum_j ||y - x_j||^2 c_j^2`` (Waqas, Yi and Zhang 2013): neighbours cost less.
+    """``min_c ||y - Xc||^2 + l2 * sum_j ||y - x_j||^2 c_j^2`` (Waqas, Yi and Zhang 2013).
 
     Collaborative neighbour representation, the query-adaptive form of weighted CRC (Timofte and Van Gool
     2014).
@@ -215,6 +226,13 @@ def usps(trial: int) -> tuple[Any, ...]:
     return projected(samples, labels, queries, data.y_test, 100)
 
 
+def usps_50(trial: int) -> tuple[Any, ...]:
+    data = load_dataset("usps")
+    pool, queries = (part.reshape(len(part), -1).astype(np.float64) for part in (data.x_train, data.x_test))
+    samples, labels, *_ = drawn(pool, data.y_train, 50, trial)
+    return projected(samples, labels, queries, data.y_test, 100)
+
+
 def mnist(trial: int) -> tuple[Any, ...]:
     data = load_dataset("mnist")
     pool, queries = (part.reshape(len(part), -1).astype(np.float64) for part in (data.x_train, data.x_test))
@@ -236,6 +254,7 @@ def embeddings(path: Path, trial: int) -> tuple[Any, ...]:
 DATA: dict[str, Callable[[int], tuple[Any, ...]]] = {
     "digits": digits,
     "usps": usps,
+    "usps_50": usps_50,
     "mnist": mnist,
     "yale": yale,
 }
@@ -284,7 +303,9 @@ def main() -> None:
     for method in args.methods:
         rows = [[kept[f"{name} {t} {method}"] for t in range(args.trials)] for name in data]
         scores = [[found["accuracy"] for found in row] for row in rows]
-        cells = [f"{np.mean(s):.1f} ± {np.std(s, ddof=1):.1f}" if len(s) > 1 else f"{s[0]:.1f}" for s in scores]
+        cells = [
+            f"{np.mean(s):.1f} ± {np.std(s, ddof=1):.1f}" if len(s) > 1 else f"{s[0]:.1f}" for s in scores
+        ]
         print(f"| {method} | {' | '.join(cells)} |")
     print("\n| chosen most often; seconds per trial; queries without proof | " + " | ".join(data) + " |")
     print("|" + "---|" * (len(data) + 1))

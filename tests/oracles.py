@@ -136,7 +136,7 @@ def nnls_by_brute_force(X, y, l2=0.0):
 
 
 def simplex_by_brute_force(X, y, l2=0.0):
-    """``min ||y - Xc||^2 + l2 ||c||^2`` over c >= 0 with sum 1: the best of all subsets, each by its KKT system."""
+    """``min ||y - Xc||^2 + l2 ||c||^2``, c >= 0 with sum 1: the best of all subsets by their KKT systems."""
     n = X.shape[1]
     best, best_code = np.inf, None
     for size in range(1, n + 1):

@@ -103,7 +103,7 @@ def test_no_argument_shows_help_and_version_is_the_packages(capsys):
         (["compare", "--n-jobs", "0"], "n_jobs must be -1"),
         (
             ["compare", "--methods", "NRC,magic"],
-            "SVM, softmax, kNN, boosting, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC. Got magic.",
+            "SVM, softmax, kNN, boosting, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC. Got magic.",
         ),
         (["compare", "--methods", ""], "Got an empty list"),
         (["compare", "a.csv", "surplus"], "unexpected extra argument"),

@@ -12,7 +12,7 @@ from search_for_lies import exact_value
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from residuum import NRC, SimplexRC
+from residuum import NRC, SimplexRC, SimplexRCCV
 from residuum.dictionary import Dictionary, unit_rows
 from residuum.problem import CodingProblem
 from residuum.solvers import Simplex, simplex
@@ -199,6 +199,19 @@ def test_a_ridge_spreads_the_shares():
     X, y = load_digits(return_X_y=True)
     support = [SimplexRC(l2=l2).fit(X[:200], y[:200]).encode(X[200:220]).nnz for l2 in (0, 0.1, 1)]
     assert support[0] < support[1] < support[2]
+
+
+@pytest.mark.parametrize("rule", ["residual", "scaled_residual", "reconstruction"])
+def test_every_class_ties_for_a_zero_query_as_in_other_classifiers(rule):
+    """The code of zero is the point of the hull nearest to it, which says nothing of the classes."""
+    X, y = np.array([[1.0, 0.1], [1, 0.2], [0.1, 1], [0.2, 1]]), ["a", "b", "c", "c"]
+    model = SimplexRC(rule=rule).fit(X, y)
+    with pytest.warns(UserWarning, match="Every class ties for them"):
+        assert (model.residuals([[0, 0]]) == 1).all()
+    queries = np.vstack([X, np.zeros((4, 2))])
+    search = SimplexRCCV(l2s=[0], rules=[rule], cv=[(np.arange(4), np.arange(4, 8))])
+    with pytest.warns(UserWarning, match="4 of 8 training samples are zero"):
+        assert search.fit(queries, [*y, "a", "a", "a", "b"]).best_score_ == 0.75
 
 
 def test_unconverged_codes_are_named():

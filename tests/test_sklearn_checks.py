@@ -22,6 +22,7 @@ SMALL = {
     "CROCCV": "l2s=[0.1], weights=[0, 1], cv=2",
     "ProCRCCV": "gammas=[1.0], l2s=[0.1], cv=2",
     "NSCCV": "l2s=[0.1, 0.01], cv=2",
+    "SimplexRCCV": "l2s=[0, 0.1], cv=2",
     "ConfidentClassifier": "residuum.NRC(), reject_threshold=1e-12",
     "PipelineCV": "residuum.SoftNRCCV(l2s=[0.01], neg_weights=[1.0], cv=2), "
     "features=['passthrough', residuum.KernelMap()]",
@@ -56,4 +57,5 @@ def test_check_estimator(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_poor_score_only_where_two_features_make_every_class_span_the_plane(name):
     poor = getattr(residuum, name)().__sklearn_tags__().classifier_tags.poor_score
-    assert poor == (name.removesuffix("CV") not in ("NRC", "SoftNRC", "ConfidentClassifier", "Pipeline"))
+    good = ("NRC", "SoftNRC", "SimplexRC", "ConfidentClassifier", "Pipeline")
+    assert poor == (name.removesuffix("CV") not in good)

@@ -32,6 +32,7 @@ from residuum import (
     EigenfacePCA,
     ProCRC,
     Scattering2D,
+    SimplexRC,
     SoftNRC,
 )
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
@@ -51,6 +52,7 @@ MODELS = {
     "NRC-exact": NRC(solver="exact"),
     "SoftNRC": SoftNRC(),
     "SoftNRC-inf": SoftNRC(neg_weight=np.inf),
+    "SimplexRC": SimplexRC(l2=0.1),
 }
 
 # Fit, save, and leave the answers beside the model; then load in another process and compare the bits.
@@ -626,7 +628,7 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
         arrays[part] = member
 
 
-@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC"])
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC", "SimplexRC"])
 def test_enrolled_models_of_samples_that_point_everywhere(tmp_path, name):
     points = np.random.default_rng(0).standard_normal((60, 12))
     labels = np.arange(60) % 4

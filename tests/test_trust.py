@@ -34,6 +34,7 @@ SEARCHES = {
     "CROCCV": {"l2s": [0.1], "weights": [0, 1]},
     "ProCRCCV": {"gammas": [1.0], "l2s": [0.1]},
     "NSCCV": {"l2s": [0.1, 0.01]},
+    "SimplexRCCV": {"l2s": [0, 0.1]},
 }
 ESTIMATORS = {
     **CLASSIFIERS,

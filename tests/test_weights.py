@@ -21,6 +21,7 @@ from residuum import (
     ConfidentClassifier,
     PipelineCV,
     ProCRC,
+    SimplexRC,
     SoftNRC,
     load_model,
     save_model,
@@ -273,6 +274,7 @@ def test_newton_reaches_its_tolerance_with_weights():
     ("model", "reason"),
     [
         (NRC(), "without a ridge"),
+        (SimplexRC(), "without a ridge"),
         (SRC(), "1-norm of a code"),
         (CRCCV(), "candidates share codes.*GridSearchCV over"),
         (PipelineCV(), "candidates share codes.*GridSearchCV over"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from numbers import Real
 
+import numpy as np
 from sklearn.utils._param_validation import Options
 
-from residuum.dictionary import Dictionary
+from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators.base import N_JOBS, POSITIVE, RULE, RepresentationClassifier
 from residuum.problem import CodingProblem
+from residuum.rules import ClassParts
 from residuum.solvers import Simplex, Solver
 
 
@@ -62,3 +64,8 @@ class SimplexRC(RepresentationClassifier):
     def _make_solver(self, dictionary: Dictionary) -> Solver:
         problem = CodingProblem(l2=self.l2, neg_weight=math.inf)
         return Simplex(problem, dictionary, tol=self.tol, n_jobs=self.n_jobs)
+
+    def _class_scores(self, parts: ClassParts) -> FloatArray:
+        scores = super()._class_scores(parts)
+        # The shares of a zero query say nothing of it: every class ties, as it does where codes are zero.
+        return np.where(parts.queries.any(axis=1, keepdims=True), scores, scores.dtype.type(1))

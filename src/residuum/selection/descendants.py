@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from residuum.estimators.descendants import SimplexRC
+from residuum.rules import CodedParts, settle_ties
 from residuum.selection.base import Candidate, Grid, GridSelector, by_setting
-from residuum.selection.folds import Fold, rule_scores
+from residuum.selection.folds import Fold
 
 
 class SimplexRCCV(GridSelector):
@@ -44,4 +45,7 @@ class SimplexRCCV(GridSelector):
         for setting, index_of in by_setting(candidates):
             solver = self.classifier(**setting)._make_solver(fold.plain)
             codes = solver.solve(fold.plain_queries, certify=False).codes
-            yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
+            parts = CodedParts(fold.plain, fold.plain_queries, codes)
+            for rule, index in index_of.items():
+                scores = self.classifier(rule=rule)._class_scores(parts)
+                yield index, settle_ties(scores, parts.rounding())

@@ -79,7 +79,9 @@ class Simplex:
     @cached_property
     def _height(self) -> float:
         """A power of two, which float32 holds without rounding."""
-        return 2.0 ** math.ceil(math.log2(4 * math.hypot(self.dictionary.longest, math.sqrt(self.problem.l2))))
+        return 2.0 ** math.ceil(
+            math.log2(4 * math.hypot(self.dictionary.longest, math.sqrt(self.problem.l2)))
+        )
 
     @cached_property
     def _prepared(self) -> PreparedAtoms:
@@ -95,20 +97,20 @@ class Simplex:
         height = self._height
         low, high = height / (height**2 + self.dictionary.longest**2 + self.problem.l2), 1 / height
         longer = np.column_stack([queries.astype(np.float64), np.full(len(queries), height)])  # (y; b)
-        left, slopes, start = np.arange(len(longer)), np.full(len(longer), high), None
-        order, parts = [], []
-        for step in range(STEPS):
+        # Before the first step there is no secant: infinite moves give the slope `low`.
+        left, before, moves = np.arange(len(longer)), np.zeros(len(longer)), np.full(len(longer), np.inf)
+        start, order, parts = None, [], []
+        for step in range(1, STEPS + 1):
             found = self._nonnegative(longer, start)
             sums = np.asarray(found.codes.sum(axis=1))
-            if step:
-                slopes = np.clip((sums - old_sums) / moves, low, high)
-            done = (np.abs(sums - 1) <= ROUNDED) | (step == STEPS - 1)
+            done = (np.abs(sums - 1) <= ROUNDED) | (step == STEPS)
             order.append(left[done])
-            parts.append(self._certified(rows_of(found, done), longer[done], sums[done], step + 1))
+            parts.append(self._certified(rows_of(found, done), longer[done], sums[done], step))
             if done.all():
                 break
-            left, longer, slopes, old_sums = left[~done], longer[~done], slopes[~done], sums[~done]
-            start, moves = found.codes[~done], (1 - old_sums) / slopes
+            slopes = np.clip((sums - before) / moves, low, high)[~done]
+            left, longer, start, before = left[~done], longer[~done], found.codes[~done], sums[~done]
+            moves = (1 - before) / slopes
             longer[:, -1] += moves
         return rows_of(stack(parts), np.argsort(np.concatenate(order)))
 
