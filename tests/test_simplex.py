@@ -11,6 +11,7 @@ from oracles import simplex_by_brute_force
 from search_for_lies import exact_value
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
 from residuum import NRC, SimplexRC, SimplexRCCV
 from residuum.dictionary import Dictionary, unit_rows
@@ -212,6 +213,18 @@ def test_every_class_ties_for_a_zero_query_as_in_other_classifiers(rule):
     search = SimplexRCCV(l2s=[0], rules=[rule], cv=[(np.arange(4), np.arange(4, 8))])
     with pytest.warns(UserWarning, match="4 of 8 training samples are zero"):
         assert search.fit(queries, [*y, "a", "a", "a", "b"]).best_score_ == 0.75
+
+
+def test_the_search_scores_like_grid_search_where_classes_differ_in_size():
+    """Folds pad classes with zero atoms, which other codes leave at zero. On the simplex they take shares."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [15, 18, 20])
+    X = rng.standard_normal((3, 4000))[y] + 6 * rng.standard_normal((53, 4000))  # nearly orthogonal samples
+    search = SimplexRCCV(l2s=[0, 0.3], cv=3).fit(X, y)
+    reference = GridSearchCV(SimplexRC(), {"l2": [0.3, 0]}, cv=3).fit(X, y)
+    for fold in range(3):
+        key = f"split{fold}_test_score"
+        np.testing.assert_array_equal(search.cv_results_[key], reference.cv_results_[key])
 
 
 def test_unconverged_codes_are_named():
