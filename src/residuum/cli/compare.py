@@ -181,7 +181,7 @@ def _own_samples(
     if found.kind == "images":
         with input_output.report_warnings():
             found, extractor = input_output.features_of_images(found, options)
-        numbers = "pixels" if extractor is None else f"features by {' '.join(repr(extractor).split())}"
+        numbers = "pixels" if extractor is None else f"features by {input_output.step_text(extractor)}"
         if found.split is None and hasattr(extractor, "learned_array"):
             numbers += " (words learned from all images without their labels; --test keeps test images apart)"
     elif options["extractor"] is not None:

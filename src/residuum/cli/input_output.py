@@ -288,8 +288,6 @@ def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
     A step is named with the parameters that differ from its defaults. `about` is what `residuum fit` notes
     of the input.
     """
-    from sklearn.base import clone
-
     texts = []
     if _extractor_name(about) == "pixels":
         shape = about.get("image_shape") or ()
@@ -297,11 +295,18 @@ def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
     for _, step in getattr(estimator, "steps", [])[:-1]:
         if step in (None, "passthrough"):
             continue
-        plain = clone(step)
-        if "n_jobs" in plain.get_params(deep=False):
-            plain.set_params(n_jobs=None)  # changes no feature
-        texts.append(" ".join(repr(plain).split()))
+        texts.append(step_text(step))
     return texts or ["numbers as they are"]
+
+
+def step_text(step: Any) -> str:
+    """A step in one line, without `n_jobs`, which changes no feature."""
+    from sklearn.base import clone
+
+    plain = clone(step)
+    if "n_jobs" in plain.get_params(deep=False):
+        plain.set_params(n_jobs=None)
+    return " ".join(repr(plain).split())
 
 
 @contextmanager
