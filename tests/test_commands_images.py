@@ -234,6 +234,7 @@ def test_a_folder_of_test_images(run, photos, tmp_path, monkeypatch):
     brief = json.loads(told)
     assert brief["settings"]["trials"] == 1
     assert brief["summary"][0]["accuracy_mean"] == 1
+    assert brief["data"]["features"]["numbers"] == f"features by {used}"
 
 
 def test_wrong_test_folders(run, photos, tmp_path):

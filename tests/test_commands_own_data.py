@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from residuum import CRC, NRC, EigenfacePCA, KernelMap
 from residuum.cli.main import main
 from residuum.estimators import METHODS
+from residuum.models.choosing import MethodChoice
 from residuum.models.file import open_model
 
 
@@ -69,7 +70,7 @@ def test_fit_says_what_it_did_and_saves_a_model(run, tables, tmp_path):
     assert code == 0
     summary = json.loads(told)
     assert summary["steps"] == ["StandardScaler", "KernelMap", "SoftNRC"]
-    assert "taken for a table" in notes
+    assert "taken for a table: the steps are standard scaling, rbf kernel of sharpness 0.2; --scale" in notes
     assert summary["samples"] + summary["held_out"]["samples"] == 178
     assert summary["held_out"]["accuracy"] > 0.9
     assert "'cultivar'" in notes
@@ -494,7 +495,9 @@ def test_compare_on_own_data(run, tables, tmp_path):
     results = json.loads((tmp_path / "a" / "results.json").read_text())
     assert results["trials"][0]["labels"][0].startswith("class_")
     assert "--scale" not in results["data"]["arguments"]
-    assert "wine.csv --methods" in (tmp_path / "a" / "report.html").read_text()
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "wine.csv --methods" in page
+    assert "wine.csv: 24 training samples per class, 106 queries" in page
     code, _, notes = run(*where, "--train-per-class", "48", "--out", tmp_path / "b")
     assert code == 2
     assert "must be from 1 to 47: the smallest class of wine.csv has 48 samples" in notes
@@ -505,6 +508,23 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert (features["count"], features["numbers"]) == (13, "columns")
     code, told, _ = run(*where[:4], "--test", tables / "new.csv", "--json", "--out", tmp_path / "d")
     assert json.loads(told)["settings"]["trials"] == 1
+
+
+def test_a_tie_of_methods_is_called_one():
+    scores = {"NSC": np.array([0.5, 1.0]), "CRC": np.array([1.0, 1.0]), "NRC": np.array([1.0, 1.0])}
+    assert str(MethodChoice(scores)).endswith(
+        "The runner-up NRC had the same; the first in the list of methods wins."
+    )
+    scores["NRC"][0] = 0.9
+    assert str(MethodChoice(scores)).endswith("NRC had 95.0 % and lost by 5.0 points, standard error 5.0.")
+
+
+def test_one_class_is_refused_with_advice(run, tmp_path):
+    (tmp_path / "one.csv").write_text("a,b,label\n1,2,x\n3,4,x\n")
+    code, _, notes = run("fit", tmp_path / "one.csv", "--out", tmp_path / "m.residuum")
+    assert code == 3
+    assert "a classifier needs two classes or more" in notes
+    assert "--label" in notes
 
 
 def test_compare_refuses_clearly(run, tmp_path, monkeypatch):

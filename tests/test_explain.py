@@ -39,6 +39,7 @@ from residuum.explain.rows import ExplainedRow, explain_row, find_row
 from residuum.explain.text import atom_table
 from residuum.features import KernelMap
 from residuum.inputs import OwnData
+from residuum.reports.numbers import four_digits
 from residuum.reports.thumbnails import stretched, to_pixels
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), SoftNRC()]
@@ -489,6 +490,22 @@ def test_the_colour_of_a_class_is_the_same_everywhere(digit_page):
 )
 def test_shortened_names(names, expected):
     assert _shortened(names) == expected
+
+
+def test_bars_of_image_files_have_their_names_and_the_numbers_before_the_bars():
+    X = np.eye(3) + 0.1
+    why = CRC().fit(X, ["tern", "tern", "gull"]).explain([1.0, 0.5, 0.2])
+    why = why.named(["tern/Arctic_Tern_0141.jpg", "tern/Arctic_Tern_0007.jpg", "gull/Ivory_Gull_0012.jpg"])
+    drawing = explanation_page(ExplainedRow(why)).split('aria-labelledby="atoms-title')[1].split("</svg>")[0]
+    texts = re.findall(r'<text x="([0-9.]+)"[^>]*>([^<]*)</text>', drawing)
+    starts = [float(x) for x in re.findall(r'<rect [^>]* x="([0-9.]+)"', drawing)]
+    assert {text for _, text in texts[::2]} == {
+        "Arctic_Tern_0141.jpg",
+        "Arctic_Tern_0007.jpg",
+        "Ivory_Gull_0012.jpg",
+    }
+    assert {text for _, text in texts[1::2]} == {four_digits(atom.coefficient) for atom in why.atoms}
+    assert max(float(x) for x, _ in texts) <= min(starts)
 
 
 def test_page_of_many_classes_folds_them_away():

@@ -40,7 +40,7 @@ DOORS = {
 }
 # Only these commands may import `paper`, and only the main module of the command imports other commands.
 PAPER_COMMANDS = {"cli/reproduce.py", "cli/results.py", "cli/data.py"}
-SHARED_BY_COMMANDS = {"main", "options", "input_output"}
+SHARED_BY_COMMANDS = {"main", "options", "input_output", "training_data"}
 
 
 def modules():

@@ -332,9 +332,14 @@ def test_npy_pair(tmp_path):
     data = read_data(tmp_path / "X.npy", labels=tmp_path / "y.npy")
     assert (data.features.tolist(), data.labels.tolist()) == (PLAIN, ["a", "b"])
     assert read_data(tmp_path / "X.npy").labels is None
-    (tmp_path / "y.txt").write_text("3\n4\n")
-    with pytest.raises(DataFormatError, match=r"y\.txt: damaged or not an \.npy array"):
+    (tmp_path / "y.txt").write_text("red kite\nheron\n")
+    assert read_data(tmp_path / "X.npy", labels=tmp_path / "y.txt").labels.tolist() == ["red kite", "heron"]
+    (tmp_path / "y.txt").write_bytes(b"\xff\n4\n")
+    with pytest.raises(DataFormatError, match=r"y\.txt: damaged or not UTF-8 text"):
         read_data(tmp_path / "X.npy", labels=tmp_path / "y.txt")
+    (tmp_path / "y.csv").write_text("3\n4\n")
+    with pytest.raises(DataFormatError, match=r"y\.csv: damaged or not an \.npy array"):
+        read_data(tmp_path / "X.npy", labels=tmp_path / "y.csv")
     np.save(tmp_path / "o.npy", np.array([{}, {}], dtype=object))
     with pytest.raises(DataFormatError, match="holds Python objects"):
         read_data(tmp_path / "X.npy", labels=tmp_path / "o.npy")

@@ -414,7 +414,7 @@ def test_a_table_as_it_is_from_fit_to_explain(run, titanic, tmp_path):
     for sentence in (
         "column 'PassengerId' is left out",
         "text columns by category: 'Sex' (2), 'Embarked' (3)",
-        "missing values are filled in and marked in: 'Age', 'Cabin', 'Embarked'",
+        "missing values are filled in, with a column that marks them: 'Age', 'Cabin', 'Embarked'",
         "because no text in them is frequent: 'Ticket'",
     ):
         assert sentence in said

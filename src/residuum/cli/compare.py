@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli import input_output
+from residuum.cli import input_output, training_data
 from residuum.cli import options as shared
 from residuum.errors import DataFormatError, NotConvergedError, UsageError
 
@@ -173,15 +173,15 @@ def _own_samples(
     from residuum.inputs.row_ids import without_row_ids
     from residuum.models.preparing import chosen_features
 
-    found, numbers = input_output.read_with_test(path, options), "columns"
+    found, numbers = training_data.read_with_test(path, options), "columns"
     if found.labels is None:
         raise DataFormatError(f"{path} has no labels: there is nothing to compare.")
     read, (found, _) = found, without_row_ids(found)
     input_output.say_notes(found, before=read)
     if found.kind == "images":
         with input_output.report_warnings():
-            found, extractor = input_output.features_of_images(found, options)
-        numbers = "pixels" if extractor is None else f"features by {' '.join(repr(extractor).split())}"
+            found, extractor = training_data.features_of_images(found, options)
+        numbers = "pixels" if extractor is None else f"features by {input_output.step_text(extractor)}"
         if found.split is None and hasattr(extractor, "learned_array"):
             numbers += " (words learned from all images without their labels; --test keeps test images apart)"
     elif options["extractor"] is not None:

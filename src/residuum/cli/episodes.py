@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from residuum.cli.input_output import read_with_test
 from residuum.cli.options import FILE, json_option, n_jobs_option, reading_options
+from residuum.cli.training_data import read_with_test
 from residuum.errors import DataFormatError, NotConvergedError, UsageError
 
 if TYPE_CHECKING:

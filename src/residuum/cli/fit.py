@@ -16,14 +16,13 @@ from residuum.cli.input_output import (
     EXTRACTOR,
     check_target,
     encoder_of,
-    features_of_images,
     features_used,
-    read_with_test,
     report_warnings,
     require_convergence,
     say_notes,
 )
 from residuum.cli.options import FILE
+from residuum.cli.training_data import features_of_images, read_with_test
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import plain, to_json
 from residuum.system.progress import tell_progress

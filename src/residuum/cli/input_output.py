@@ -1,4 +1,4 @@
-"""Input and output of several commands: the data that options name, notes and warnings, files to write."""
+"""Input and output of several commands: the queries of a model, notes and warnings, files to write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from residuum.cli.options import DELIMITERS
 from residuum.errors import (
     DataError,
     DataFormatError,
-    DataNotFoundError,
     InterruptedRunError,
     ModelFileError,
     NotConvergedError,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 EXTRACTOR = "images"  # name of the step of a model that takes image files
 
 
-def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
     from residuum.inputs import TableFormat
 
@@ -66,35 +65,6 @@ def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
 def _names(lists: Sequence[str]) -> tuple[str, ...]:
     """Names from lists with commas between them."""
     return tuple(name.strip() for names in lists for name in names.split(",") if name.strip())
-
-
-def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
-    """The samples at `path`, joined with those of --test as their held-out part; notes go to stderr.
-
-    The options for reading and splitting, other than --test-size, are taken out of `options`.
-    """
-    from residuum.inputs import ExpectedColumns, read_data
-    from residuum.inputs.splitting import join_train_and_test
-
-    reading = _reading_arguments(options)
-    test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
-    twice = "--test brings the held-out samples: leave --split and --test-size out."
-    if test is not None and (split is not None or options["test_size"] is not None):
-        raise UsageError(twice)
-    if test is not None and not test.exists():
-        raise DataNotFoundError(f"{test} does not exist.")
-    data = read_data(path, split=split, group=group, **reading)
-    say_notes(data)
-    if test is None:
-        return data
-    if data.split is not None:
-        raise UsageError(twice)
-    expected = None
-    if data.features is not None:
-        expected = ExpectedColumns(data.columns, data.features.shape[1], data.label, data.texts)
-    held_out = read_data(test, group=group, expected=expected, **reading)
-    say_notes(held_out)
-    return join_train_and_test(data, held_out)
 
 
 def read_queries(
@@ -159,7 +129,7 @@ def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dic
     from residuum.models.file import open_model
 
     asked = options["missing"]
-    reading = _reading_arguments(options)
+    reading = reading_arguments(options)
     saved = open_model(model)
     about = _input_notes(model, saved.about)
     encoder = encoder_of(saved.estimator)
@@ -271,7 +241,7 @@ def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, A
     elif not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
     else:
-        with _extracting("images") as progress:
+        with extracting("images") as progress:
             found, estimator = with_features(queries, estimator[0], progress=progress), estimator[1:]
     say_notes(found, before=queries)
     return found, estimator
@@ -288,8 +258,6 @@ def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
     A step is named with the parameters that differ from its defaults. `about` is what `residuum fit` notes
     of the input.
     """
-    from sklearn.base import clone
-
     texts = []
     if _extractor_name(about) == "pixels":
         shape = about.get("image_shape") or ()
@@ -297,15 +265,22 @@ def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
     for _, step in getattr(estimator, "steps", [])[:-1]:
         if step in (None, "passthrough"):
             continue
-        plain = clone(step)
-        if "n_jobs" in plain.get_params(deep=False):
-            plain.set_params(n_jobs=None)  # changes no feature
-        texts.append(" ".join(repr(plain).split()))
+        texts.append(step_text(step))
     return texts or ["numbers as they are"]
 
 
+def step_text(step: Any) -> str:
+    """A step in one line, without `n_jobs`, which changes no feature."""
+    from sklearn.base import clone
+
+    plain = clone(step)
+    if "n_jobs" in plain.get_params(deep=False):
+        plain.set_params(n_jobs=None)
+    return " ".join(repr(plain).split())
+
+
 @contextmanager
-def _extracting(name: str) -> Iterator[Callable[[int, int], None]]:
+def extracting(name: str) -> Iterator[Callable[[int, int], None]]:
     """What to call with the images done and all of them; an interrupt says that features are kept."""
     try:
         yield partial(tell_progress, name)
@@ -313,40 +288,6 @@ def _extracting(name: str) -> Iterator[Callable[[int, int], None]]:
         raise InterruptedRunError(
             "The features computed so far are kept; the same command goes on from there."
         ) from None
-
-
-def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, Any]:
-    """A folder of images with features as --with says, and what extracted them (None for pixels).
-
-    An extractor learns from the training images where some are held out, else from all of them. `options` get
-    the name of the features and the size of pixels where they were not given.
-    """
-    from residuum.features.extraction import fit_extractor
-    from residuum.inputs.image_features import size_of_small_images, with_features, with_pixels
-    from residuum.models.preparing import built_extractor
-
-    read = training = data
-    if data.split is not None and (data.split == "test").any():
-        training = data.rows(data.split == "train")
-    if options["extractor"] is None:
-        small = size_of_small_images(training)
-        options["extractor"] = "bow_sift" if small is None else "pixels"
-        if small is not None:
-            shape = options["image_shape"] = options["image_shape"] or small
-            data = data.noted(
-                f"most images are too small for bow_sift, so the features are {shape[0]}x{shape[1]} pixels; "
-                "--with and --image-shape say otherwise"
-            )
-    name, extractor = options["extractor"], None
-    if name == "pixels":
-        found = with_pixels(data, options["image_shape"])
-    else:
-        extractor = built_extractor(name, options["weights"], options["device"])
-        fit_extractor(extractor, training.paths or ())
-        with _extracting(name) as progress:
-            found = with_features(data, extractor, progress=progress)
-    say_notes(found, before=read)
-    return found, extractor
 
 
 def say_notes(data: OwnData, *, before: OwnData | None = None) -> None:

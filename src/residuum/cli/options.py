@@ -45,7 +45,9 @@ def _encoding(_context: Any, parameter: click.Parameter, value: str) -> str:
 reading_options = _together(
     click.option("--label", metavar="COLUMN", help="Label column by name or position (-1: the last)."),
     click.option("--drop", metavar="A,B,...", multiple=True, help="Columns to leave out."),
-    click.option("--labels", type=FILE, help="File of labels for a .npy file."),
+    click.option(
+        "--labels", type=FILE, help="File of labels for a .npy file: .npy, or .txt with a label in each line."
+    ),
     click.option(
         "--header/--no-header", default=None, help="First line of a text table.  [default: guessed]"
     ),

@@ -37,7 +37,7 @@ def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes
     """
     content = row.explanation.to_dict()
     atoms, heading = content["atoms"][:SHOWN], sample_heading(content)
-    names = [f"{heading} {called(atom)}, {atom['label']}" for atom in atoms]
+    names = [_bar_name(atom, heading) for atom in atoms]
     labels = [part.label for part in row.explanation.classes[:SHOWN]]
     score = score_name(content["rule"])
     ranks = {part["label"]: k for k, part in enumerate(content["classes"])}
@@ -66,6 +66,12 @@ def explanation_page(row: ExplainedRow, *, title: str = "Why this answer", notes
     )
 
 
+def _bar_name(atom: dict[str, Any], heading: str) -> str:
+    """Row and class; the name of a file alone where its folder is its class, which the colour tells."""
+    name, folder = called(atom), f"{atom['label']}/"
+    return name.removeprefix(folder) if name.startswith(folder) else f"{heading} {name}, {atom['label']}"
+
+
 def _shortened(names: list[str], most: int = 26) -> list[str]:
     """Names that fit beside a bar: long ones lose what all have in common, then their middle."""
     if len(names) > 1 and max(map(len, names)) > most:
@@ -81,7 +87,7 @@ def _shortened(names: list[str], most: int = 26) -> list[str]:
 def _bars(names: Sequence[Any], values: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
     """Places in a drawing of horizontal bars from zero; an infinite bar ("inf") runs to the edge."""
     short = _shortened([str(name) for name in names])
-    left, edge = 20 + 8.2 * max(map(len, short)), 680
+    left, edge = 90 + 8.2 * max(map(len, short)), 750  # names and numbers first: a narrow page shows these
     numbers = [float(value) for value in values]
     finite = [0.0, *filter(math.isfinite, numbers)]
     scale = (edge - left) / ((max(finite) - min(finite)) or math.inf)

@@ -36,7 +36,9 @@ def atom_table(content: dict[str, Any], notes: tuple[str, ...] = ()) -> Table:
         f"{four_digits(certificate['violation'])}, gap {four_digits(certificate['gap'])}; "
         f"{ending(certificate)}."
     )
-    title = f"Training samples that carry it: {len(atoms)} of {content['atoms_used']} used"
+    title = (
+        f"Training samples that carry it: the largest {len(atoms)} of {content['atoms_used']} coefficients"
+    )
     return Table(title, (sample_heading(content), "class", *columns[1:]), rows, notes=(code, *notes))
 
 

@@ -67,8 +67,16 @@ def read_npy_pair(path: Path, options: ColumnOptions, form: TableFormat) -> Iter
     """Read features and labels from two .npy files, mapped rather than loaded."""
     content, label = {"X": np.atleast_2d(_map_npy(path))}, None
     if options.labels is not None:
-        content["y"], label = _map_npy(options.labels), options.labels.name
+        content["y"], label = _labels(options.labels), options.labels.name
     yield _samples(path, content, options, form.missing, label=label)
+
+
+def _labels(path: Path) -> Array:
+    """Labels of an .npy file, or of a text file with one label in each line."""
+    if path.suffix.lower() != ".txt":
+        return _map_npy(path)
+    with naming_damage(path, "UTF-8 text"):
+        return np.array(path.read_text(encoding="utf-8-sig").splitlines(), dtype=np.str_)
 
 
 def _map_npy(path: Path) -> Array:

@@ -21,7 +21,8 @@ Progress = Callable[[int, int], None]
 Pixels = npt.NDArray[np.uint8]
 
 THUMBNAIL_BYTES = 32 * 2**20  # of all thumbnails of a model together
-_SIDES = (64, 48, 32, 24)
+_SIDES = (96, 64, 48, 32, 24)  # of a thumbnail
+_MARGIN = 128  # grey beside an image that is not square, neither light nor dark on a page
 _LARGEST_PIXELS = 128
 
 
@@ -101,7 +102,7 @@ def thumbnails(data: OwnData) -> Pixels | None:
     side = next((s for s in _SIDES if len(data) * s * s * 3 <= THUMBNAIL_BYTES), None)
     if data.paths is None or side is None:
         return None
-    small_images = np.full((len(data), side, side, 3), 255, dtype=np.uint8)
+    small_images = np.full((len(data), side, side, 3), _MARGIN, dtype=np.uint8)
     for frame, path in zip(small_images, data.paths, strict=True):
         small = read_image(path, max_side=side, min_side=1)
         top, left = (side - small.shape[0]) // 2, (side - small.shape[1]) // 2
@@ -110,7 +111,7 @@ def thumbnails(data: OwnData) -> Pixels | None:
 
 
 def _thumbnails_of_rows(values: npt.NDArray[Any]) -> Pixels | None:
-    if values.size > THUMBNAIL_BYTES or max(values.shape[1:]) > 2 * _SIDES[0]:
+    if values.size > THUMBNAIL_BYTES or max(values.shape[1:]) > _LARGEST_PIXELS:
         return None
     if values.dtype == np.uint8:
         return values

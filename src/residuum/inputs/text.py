@@ -244,7 +244,10 @@ class _Block:
                 mark = "the decimal mark is a comma in this file, and " if comma else ""
                 kind = "a finite number" if math.isinf(value) else "a number"
                 where = f"{self.layout.place(line)}, {self.layout.columns.called(position)}"
-                raise DataFormatError(f"{where}: {mark}{quoted(cell.strip())} is not {kind}.")
+                raise DataFormatError(
+                    f"{where}: {mark}{quoted(cell.strip())} is not {kind}. Correct the cell, or empty it "
+                    "if the value is missing."
+                )
         return found
 
     def _is_empty(self, position: int) -> bool:

@@ -55,10 +55,12 @@ class MethodChoice:
     def __str__(self) -> str:
         (best, second), (lead, error) = self.ranking[:2], self.lead
         mean = {method: 100 * float(scores.mean()) for method, scores in self.scores.items()}
-        by = f"by {100 * lead:.1f} points, standard error {100 * error:.1f}" if lead else "by nothing"
+        chosen = f"{best} was chosen: {mean[best]:.1f} % on folds that its own choices had not seen."
+        if not lead:
+            return f"{chosen} The runner-up {second} had the same; the first in the list of methods wins."
         return (
-            f"{best} was chosen: {mean[best]:.1f} % on folds that its own choices had not seen. "
-            f"The runner-up {second} had {mean[second]:.1f} % and lost {by}."
+            f"{chosen} The runner-up {second} had {mean[second]:.1f} % and lost by {100 * lead:.1f} points, "
+            f"standard error {100 * error:.1f}."
         )
 
 

@@ -1,7 +1,7 @@
-"""What a model file can hold: each type by name, with the fitted attributes that make it what it is.
+"""The parts of a model file: classifiers and feature steps as JSON and arrays, and back again.
 
-Values are stored as JSON, and arrays by the names of their files; each comes back with its type. Tables say
-what every attribute may be, and nothing that they do not allow is built.
+Values are stored as JSON, and arrays by the names of their files; each comes back with its type. The tables
+of `models/stored.py` say what every attribute may be, and nothing that they do not allow is built.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import math
 import re
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -21,7 +20,7 @@ from sklearn.base import clone
 from residuum.dictionary import ClassMoments, Dictionary
 from residuum.errors import ModelFileError, UsageError
 from residuum.estimators import METHODS, ConfidentClassifier
-from residuum.estimators.weights import LEAST
+from residuum.models.stored import CALIBRATION, CLASSIFIER, DICTIONARY, STEPS, Field
 from residuum.selection import PipelineCV
 from residuum.selection.base import GridSelector
 
@@ -32,120 +31,6 @@ Fetch = Callable[[str], np.ndarray]
 
 _PASSTHROUGH = "passthrough"
 _MOST_JOBS = 1024  # threads that a file may ask for
-
-
-class Field(NamedTuple):
-    """What a value of a model file must be.
-
-    Lengths have letters: d is the number of features that a part takes, and any other letter stands for one
-    length in all fields of a part.
-    """
-
-    kind: str  # a key of KINDS
-    shape: tuple[str | int, ...] = ()  # of an array; or the length that a count stands for
-    least: float = -math.inf
-    or_none: bool = False
-    may_lack: bool = False
-
-
-# What takes rows of numbers has these attributes; the tables below add to them.
-_ROWS = {"n_features_in_": Field("count", ("d",)), "feature_names_in_": Field("texts", ("d",), may_lack=True)}
-_CLASSIFIER = {**_ROWS, "classes_": Field("labels"), "n_samples_seen_": Field("count")}
-_CALIBRATION = {
-    **_ROWS,
-    "temperature_": Field("number", least=0, or_none=True),
-    "residual_cap_": Field("number", least=0, or_none=True),
-}
-_DICTIONARY = {
-    "atoms": Field("floats", ("n", "d")),
-    "starts": Field("int64", ("k + 1",)),
-    "samples": Field("int64", ("n",), least=0),
-    "weights": Field("floats", ("n",), least=LEAST, may_lack=True),
-    "moments": Field("floats", ("k", "d", "d"), may_lack=True),
-    "terms": Field("int64", ("k",), least=0, may_lack=True),
-    "normal": Field("floats", ("d", "d"), may_lack=True),
-}
-
-
-@dataclass(frozen=True)
-class Step:
-    """A transformer: where it lives, and which of its fitted attributes are kept."""
-
-    home: str
-    fitted: dict[str, Field]
-    width: str | None = None  # the attribute that tells how many features it makes
-    omitted: tuple[str, ...] = ()  # parameters that are not kept
-
-
-_PER_FEATURE = Field("floats", ("d",))
-_PRINCIPAL = {
-    "components_": Field("floats", ("c", "d")),
-    "mean_": _PER_FEATURE,
-    "singular_values_": Field("floats", ("c",), least=0),
-    "explained_variance_ratio_": Field("floats", ("c",), least=0),
-    "n_components_": Field("count", ("c",)),
-}
-_PER_COLUMN = Field("flags", ("d",))
-STEPS: dict[str, Step] = {
-    "TableEncoder": Step(
-        "residuum.features.table_encoder",
-        {
-            **_ROWS,
-            **dict.fromkeys(("is_text_", "has_others_", "has_missing_"), _PER_COLUMN),
-            "medians_": _PER_FEATURE,
-            "most_frequent_": Field("texts", ("d",)),
-            "categories_": Field("categories", ("d",)),
-        },
-        "_n_features_out",
-    ),
-    "EigenfacePCA": Step("residuum.features.pca", {**_ROWS, **_PRINCIPAL}, "n_components_"),
-    "KernelMap": Step(
-        "residuum.features.kernel_map",
-        {
-            **_ROWS,
-            "landmarks_": Field("floats", ("landmarks", "d")),
-            "projection_": Field("floats", ("landmarks", "rank")),
-            "exact_": Field("truth"),
-            "error_": Field("number", least=0),
-            "gamma_": Field("number", least=0),
-        },
-        "_n_features_out",
-    ),
-    "Scattering2D": Step("residuum.features.scattering", {**_ROWS, "image_shape_": Field("sides", ("d",))}),
-    "BowSift": Step("residuum.features.bow_sift", {"codebook_": Field("floats", ("words", "length"))}),
-    # The network by its name and the hash of its weights; a path to them means nothing on another machine.
-    "CNNFeatures": Step("residuum.features.cnn", {"weights_sha256_": Field("digest")}, omitted=("weights",)),
-    "Normalizer": Step("sklearn.preprocessing", _ROWS, "n_features_in_"),
-    "StandardScaler": Step(
-        "sklearn.preprocessing",
-        {
-            **_ROWS,
-            **dict.fromkeys(("mean_", "var_", "scale_"), _PER_FEATURE._replace(or_none=True)),
-            "n_samples_seen_": Field("number", least=1),
-        },
-        "n_features_in_",
-    ),
-    "MinMaxScaler": Step(
-        "sklearn.preprocessing",
-        {
-            **_ROWS,
-            **dict.fromkeys(("min_", "scale_", "data_min_", "data_max_", "data_range_"), _PER_FEATURE),
-            "n_samples_seen_": Field("count"),
-        },
-        "n_features_in_",
-    ),
-    "PCA": Step(
-        "sklearn.decomposition",
-        {
-            **_ROWS,
-            **_PRINCIPAL,
-            "explained_variance_": Field("floats", ("c",), least=0),
-            "n_samples_": Field("count"),
-            "noise_variance_": Field("number", least=0),
-        },
-        "n_components_",
-    ),
-}
 
 
 def is_count(value: Any) -> bool:
@@ -229,7 +114,7 @@ def classifier_node(model: Any, keep: Keep) -> Node:
     """Parameters, labels, dictionary and what else a fitted classifier has learned."""
     name = type(model).__name__
     if isinstance(model, ConfidentClassifier):
-        node = _node(model, name, keep, _CALIBRATION, omitted=("estimator",))
+        node = _node(model, name, keep, CALIBRATION, omitted=("estimator",))
         return {**node, "classifier": classifier_node(chosen(model.estimator_), keep)}
     if METHODS.get(name) is not type(model):
         raise UsageError(
@@ -244,19 +129,19 @@ def classifier_node(model: Any, keep: Keep) -> Node:
     if "normal" in vars(dictionary):
         arrays["normal"] = dictionary.normal
     stored = {part: keep(array) for part, array in arrays.items()}
-    return {**_node(model, name, keep, _CLASSIFIER), "dictionary": stored}
+    return {**_node(model, name, keep, CLASSIFIER), "dictionary": stored}
 
 
 def classifier_from(node: Node, fetch: Fetch) -> Any:
     """The classifier of a node; its solver is prepared from the dictionary."""
     if node["type"] == "ConfidentClassifier":
         inner = classifier_from(node["classifier"], fetch)
-        model = _made(node, ConfidentClassifier, fetch, _CALIBRATION).set_params(estimator=clone(inner))
+        model = _made(node, ConfidentClassifier, fetch, CALIBRATION).set_params(estimator=clone(inner))
         if model.n_features_in_ != inner.n_features_in_:
             raise ValueError("the classifier in it takes another number of features")
         model.estimator_ = inner
         return model
-    model = _made(node, METHODS[node["type"]], fetch, _CLASSIFIER)
+    model = _made(node, METHODS[node["type"]], fetch, CLASSIFIER)
     arrays = {name: fetch(array) for name, array in node["dictionary"].items()}
     model.dictionary_ = _dictionary(arrays, len(model.classes_), model.n_features_in_)
     if model.n_samples_seen_ <= model.dictionary_.samples.max():
@@ -269,7 +154,7 @@ def classifier_from(node: Node, fetch: Fetch) -> Any:
 
 def _dictionary(arrays: dict[str, np.ndarray], n_classes: int, n_features: int) -> Dictionary:
     known = {"d": n_features, "k": n_classes, "k + 1": n_classes + 1}
-    check_fields("dictionary", arrays, _DICTIONARY, known)
+    check_fields("dictionary", arrays, DICTIONARY, known)
     atoms, starts, samples = (arrays[name] for name in ("atoms", "starts", "samples"))
     weights = arrays.get("weights")
     squares = np.einsum("ij,ij->i", atoms, atoms) / (1.0 if weights is None else weights)

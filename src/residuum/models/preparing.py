@@ -63,11 +63,12 @@ def chosen_features(data: OwnData, options: dict[str, Any], *, select: str) -> t
 def features_note(data: OwnData, features: tuple[Features, ...], options: dict[str, Any]) -> str:
     """What the features will be, and why, in one sentence."""
     kind = "embeddings" if options["embeddings"] else kind_of(data)
-    how = (
-        f"features are {features[0]}"
-        if len(features) == 1
-        else f"{len(features)} kinds of features are tried"
-    )
+    if len(features) > 1:
+        how = f"{len(features)} kinds of features are tried"
+    elif features[0] == Features():
+        how = "the features stay as they are"
+    else:
+        how = f"the steps are {features[0]}"
     return f"taken for {kind}: {how}; --scale, --kernel and --embeddings say otherwise"
 
 
@@ -94,7 +95,9 @@ def encoding_notes(encoder: TableEncoder, names: Sequence[str]) -> list[str]:
             example = f"{name!r} (such as {quoted(encoder.most_frequent_[j])})"
             made.setdefault("text columns left out, because no text in them is frequent", []).append(example)
         if encoder.has_missing_[j]:
-            made.setdefault("missing values are filled in and marked in", []).append(repr(name))
+            made.setdefault("missing values are filled in, with a column that marks them", []).append(
+                repr(name)
+            )
     return [
         f"{what}: {', '.join(those[:10])}{f' and {len(those) - 10} more' if len(those) > 10 else ''}"
         for what, those in made.items()

@@ -60,7 +60,7 @@ class Features:
         sharpness = "" if self.kernel == "cosine" else f" of sharpness {self.sharpness:g}"
         said = [
             "encoded columns" if self.encode else "",
-            f"scale {self.scale}" if self.scale else "",
+            f"{self.scale} scaling" if self.scale else "",
             f"{self.pca} principal directions" if self.pca else "",
             f"{self.kernel} kernel{sharpness}" if self.kernel else "",
         ]
@@ -221,7 +221,10 @@ def fit_recipe(
         The classifier alone, or a Pipeline that ends in it.
     """
     if len(classes := np.unique(y)) < 2:
-        raise DataFormatError(f"All {len(y)} training samples are of class {classes.tolist()[0]!r}.")
+        raise DataFormatError(
+            f"All {len(y)} training samples are of class {classes.tolist()[0]!r}, and a classifier needs two "
+            "classes or more. Add samples of another class, or name another column of labels with --label."
+        )
     if (X[:1] == X).all():
         raise DataFormatError(
             f"All {len(X)} training samples are the same: their features say nothing about the classes."

@@ -1,0 +1,75 @@
+"""The samples that a command learns from or compares methods on: what its options name, with features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from residuum.cli.input_output import extracting, reading_arguments, say_notes
+from residuum.errors import DataNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from residuum.inputs import OwnData
+
+
+def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
+    """The samples at `path`, joined with those of --test as their held-out part; notes go to stderr.
+
+    The options for reading and splitting, other than --test-size, are taken out of `options`.
+    """
+    from residuum.inputs import ExpectedColumns, read_data
+    from residuum.inputs.splitting import join_train_and_test
+
+    reading = reading_arguments(options)
+    test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
+    twice = "--test brings the held-out samples: leave --split and --test-size out."
+    if test is not None and (split is not None or options["test_size"] is not None):
+        raise UsageError(twice)
+    if test is not None and not test.exists():
+        raise DataNotFoundError(f"{test} does not exist.")
+    data = read_data(path, split=split, group=group, **reading)
+    say_notes(data)
+    if test is None:
+        return data
+    if data.split is not None:
+        raise UsageError(twice)
+    expected = None
+    if data.features is not None:
+        expected = ExpectedColumns(data.columns, data.features.shape[1], data.label, data.texts)
+    held_out = read_data(test, group=group, expected=expected, **reading)
+    say_notes(held_out)
+    return join_train_and_test(data, held_out)
+
+
+def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, Any]:
+    """A folder of images with features as --with says, and what extracted them (None for pixels).
+
+    An extractor learns from the training images where some are held out, else from all of them. `options` get
+    the name of the features and the size of pixels where they were not given.
+    """
+    from residuum.features.extraction import fit_extractor
+    from residuum.inputs.image_features import size_of_small_images, with_features, with_pixels
+    from residuum.models.preparing import built_extractor
+
+    read = training = data
+    if data.split is not None and (data.split == "test").any():
+        training = data.rows(data.split == "train")
+    if options["extractor"] is None:
+        small = size_of_small_images(training)
+        options["extractor"] = "bow_sift" if small is None else "pixels"
+        if small is not None:
+            shape = options["image_shape"] = options["image_shape"] or small
+            data = data.noted(
+                f"most images are too small for bow_sift, so the features are {shape[0]}x{shape[1]} pixels; "
+                "--with and --image-shape say otherwise"
+            )
+    name, extractor = options["extractor"], None
+    if name == "pixels":
+        found = with_pixels(data, options["image_shape"])
+    else:
+        extractor = built_extractor(name, options["weights"], options["device"])
+        fit_extractor(extractor, training.paths or ())
+        with extracting(name) as progress:
+            found = with_features(data, extractor, progress=progress)
+    say_notes(found, before=read)
+    return found, extractor
