@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help venv test battery lint types bench compare clean
+.PHONY: help venv test battery lint types docs bench compare clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 venv:  ## Make .venv with everything development needs
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -e '.[dev,images,battery]'
+	$(BIN)/pip install -q -e '.[dev,images,battery,docs]'
 
 test:  ## Run all tests (RESIDUUM_DATA=folder for those on real data)
 	$(BIN)/python -m pytest
@@ -24,6 +24,13 @@ lint:  ## Check style and format
 types:  ## Check types
 	$(BIN)/mypy
 
+docs: $(BIN)/sphinx-build  ## Build the site in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+$(BIN)/sphinx-build:
+	$(PYTHON) -m venv $(dir $(BIN))
+	$(BIN)/pip install -q -e '.[docs]'
+
 bench:  ## Time the solvers against their peers and the bare matrix product
 	$(BIN)/residuum bench
 	$(BIN)/python benchmarks/core.py
@@ -32,5 +39,5 @@ compare:  ## All methods on the bundled digits
 	$(BIN)/residuum compare
 
 clean:  ## Remove what the tools leave behind
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build docs/generated docs/gallery
 	find src tests battery benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -1,11 +1,14 @@
-"""Cell types in the spots of a tissue slide: which mixture of known profiles explains the counts?
-
-    python examples/cell_types.py
+"""Cell types in the spots of a tissue slide
+=========================================
 
 Each spot of a spatial transcriptomics slide covers a few cells. Its gene counts are, up to Poisson noise, a
 non-negative combination of the mean profiles of the cell types, known from single cells. Genes with large
 counts are noisier, so the squared residual of a gene is divided by its mean count. SciPy solves the same
 problems one spot at a time; it is timed on the first 100 of 5,000.
+
+::
+
+    python examples/cell_types.py
 """
 
 import time

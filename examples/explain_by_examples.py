@@ -1,10 +1,13 @@
-"""Explaining another model's answer by examples: which training samples does it see in a query?
-
-    python examples/explain_by_examples.py
+"""Another model's answer, explained by examples
+=============================================
 
 A neural network is trained on the digits that come with scikit-learn. The activations of its hidden layer are
 its embeddings. Every query is written as a sum of training samples with non-negative weights: their classes
 tell what the network has seen in it, and the certificate tells that no better weights exist.
+
+::
+
+    python examples/explain_by_examples.py
 """
 
 import numpy as np

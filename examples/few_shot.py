@@ -1,10 +1,13 @@
-"""Few-shot classification on frozen embeddings: five samples of a class are enough to know it.
-
-    python examples/few_shot.py [embeddings.npz]
+"""Few-shot classification on embeddings
+=====================================
 
 The file has arrays X (n_samples, n_features) and y (n_samples,), as `residuum features FOLDER --with
 efficientnet_lite0` writes it. Without a file, scattering coefficients of the digits that come with
 scikit-learn play the embeddings.
+
+::
+
+    python examples/few_shot.py [embeddings.npz]
 """
 
 import sys

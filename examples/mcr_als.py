@@ -1,11 +1,14 @@
-"""Multivariate curve resolution with pyMCR: its alternating steps for all pixels at once.
-
-    pip install pyMCR
-    python examples/mcr_als.py
+"""Multivariate curve resolution with pyMCR
+========================================
 
 An image of mixtures D is split into concentrations C and spectra S, D = C S', by solving for one while the
 other is fixed. pyMCR's own regressor NNLS calls SciPy for one pixel after the other. `ManyNNLS` solves for
 all of them in one call and is handed to pyMCR in the same place; the answers are the same.
+
+::
+
+    pip install pyMCR
+    python examples/mcr_als.py
 """
 
 import time

@@ -1,12 +1,15 @@
-"""Non-negative matrix factorisation by alternating exact steps.
-
-    python examples/nmf.py
+"""Non-negative matrix factorisation by exact steps
+================================================
 
 X is split into W H with non-negative factors. When one factor is fixed, the other is a non-negative
 least-squares problem with many right-hand sides, and `nnls` solves it exactly. scikit-learn's NMF takes one
 sweep of coordinate descent instead, which costs less. Both start from the same factors here, on the digits
 that come with scikit-learn. The problem has many local minima, so the errors may end up on either side. Then
 new images are coded over fixed parts, where there is one minimum, and how far each code is above it is known.
+
+::
+
+    python examples/nmf.py
 """
 
 import time

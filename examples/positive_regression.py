@@ -1,10 +1,13 @@
-"""Linear regression with non-negative coefficients for many targets.
-
-    python examples/positive_regression.py
+"""Regression with non-negative coefficients
+=========================================
 
 Thirty sensors, each of which can only raise a reading, explain 3,000 readings over 500 samples, some of which
 count more than others. scikit-learn's LinearRegression(positive=True) solves for one reading after the
 other; NonNegativeRegression finds the same coefficients for all of them in one call, with a certificate.
+
+::
+
+    python examples/positive_regression.py
 """
 
 import time

@@ -1,11 +1,14 @@
-"""Distribution of T2 relaxation times in each voxel, and the fraction of myelin water.
-
-    python examples/t2_distribution.py [--out myelin.png]
+"""T2 distributions and myelin water
+=================================
 
 The signal of 32 spin echoes is a sum of decays exp(-t / T2). How much there is of each of 60 times is a
 non-negative least-squares problem that noise makes unstable, so a Tikhonov penalty on the second differences
 keeps distributions smooth. The weight is the largest that raises the squared residual by at most 2 %, a
 common choice in this field, here one weight for the whole slice. Water with T2 below 40 ms is that of myelin.
+
+::
+
+    python examples/t2_distribution.py [--out myelin.png]
 """
 
 import argparse

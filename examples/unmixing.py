@@ -1,11 +1,14 @@
-"""Hyperspectral unmixing: how much of each material is in each pixel?
-
-    python examples/unmixing.py [--out maps.png]
+"""Unmixing: how much of each material is in a pixel?
+==================================================
 
 A pixel of an imaging spectrometer sees several materials at once, and its spectrum is the mean of their
 spectra (the endmembers) weighted by area. The areas cannot be negative and sum to one. Here a made cube of
 100 x 100 pixels and 200 bands is mixed from 12 spectra, a usual number for the mines of Cuprite, with noise
 of 2 %; 20 bands are lost to water vapour and left out by a weight of zero.
+
+::
+
+    python examples/unmixing.py [--out maps.png]
 """
 
 import argparse
