@@ -14,7 +14,7 @@ import residuum  # noqa: E402
 URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
 
 project = "residuum"
-copyright = "the residuum developers"  # noqa: A001
+copyright = "the residuum developers"
 release = residuum.__version__
 version = release
 

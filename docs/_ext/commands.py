@@ -1,7 +1,7 @@
 """The directive ``commands``: shell lines that run at build time, and what they print.
 
-All blocks of a page share one folder, which a script named by the option ``:prepare:`` fills first. A line that
-fails makes the build fail.
+All blocks of a page share one folder, which a script named by the option ``:prepare:`` fills first. A line
+that fails makes the build fail.
 """
 
 import os

@@ -124,7 +124,9 @@ def api_index() -> str:
     results = [(n, getattr(importlib.import_module(m), n)) for n, m in RESULTS.items()]
     lines += linked_table([(name, first_sentence(thing)) for name, thing in results])
     entries = [f"api/{name}" for name in (*names, *RESULTS)]
-    return "\n".join([*lines, "```{toctree}", ":hidden:", ":maxdepth: 1", "", "estimators", *entries, "```", ""])
+    return "\n".join(
+        [*lines, "```{toctree}", ":hidden:", ":maxdepth: 1", "", "estimators", *entries, "```", ""]
+    )
 
 
 def estimator_table() -> str:
@@ -139,7 +141,7 @@ def estimator_table() -> str:
         "",
         "Written at build time from `METHODS`, the parameters and the scikit-learn tags of the classes.",
         "",
-        "| | problem | default rule | weights | enrol, forget | search | kernel, probability | two features |",
+        "| | problem | default rule | weights | enrol, forget | search | kernel | two features |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, make in METHODS.items():
@@ -163,13 +165,13 @@ def estimator_table() -> str:
         "",
         "- **Weights**: `sample_weight` and `class_weight`.",
         "- **Enrol, forget**: `partial_fit` with new samples or classes, and `forget`.",
-        "- **Kernel, probability**: after `KernelMap` each is a kernel method, and `ConfidentClassifier` gives each",
+        "- **Kernel**: after `KernelMap` each is a kernel method. `ConfidentClassifier` gives each",
         "  calibrated probabilities and a refusal.",
         '- **Two features**: "weak" where every class spans the plane as soon as it has two samples (the tag',
         "  `poor_score`); such tables need a kernel.",
         f"- **Rules**: {', '.join(f'`{rule}`' for rule in RULES)}; see [rules](../rules.md).",
-        "- All take dense float32 or float64 tables, one label per sample, and any number of classes; none takes NaN",
-        "  or sparse matrices.",
+        "- All take dense float32 or float64 tables, one label per sample, and any number of classes; none",
+        "  takes NaN or sparse matrices.",
         "",
     ]
     return "\n".join(lines)
@@ -184,7 +186,12 @@ def command_line() -> str:
     from residuum.cli.main import COMMANDS, cli
 
     context = click.Context(cli, info_name="residuum")
-    lines = ["# The command line", "", "Written at build time from the command itself: `residuum --help`.", ""]
+    lines = [
+        "# The command line",
+        "",
+        "Written at build time from the command itself: `residuum --help`.",
+        "",
+    ]
     lines += ["| command | what it does |", "|---|---|"]
     lines += [f"| [`{name}`](#residuum-{name}) | {text} |" for name, text in COMMANDS.items()]
     lines += ["", "Exit codes: 0 ok, 1 any other failure, 2 usage, 3 data, 4 not converged, 130 interrupted."]
@@ -217,7 +224,7 @@ def _command(command: Any, path: str, parent: click.Context, level: str) -> list
 def write_all(folder: Path) -> None:
     """Write every page that has changed."""
     pages = {"api.md": api_index(), "estimators.md": estimator_table(), "command_line.md": command_line()}
-    homes = {name: "residuum" for name in residuum.__all__} | RESULTS
+    homes = dict.fromkeys(residuum.__all__, "residuum") | RESULTS
     pages |= {f"api/{name}.rst": api_page(name, module) for name, module in homes.items()}
     for name, text in pages.items():
         path = folder / name
@@ -259,7 +266,10 @@ def bibtex(facts: dict[str, Any]) -> str:
     article += [(name, str(paper[name])) for name in ("volume", "year", "doi") if name in paper]
     return "\n\n".join(
         f"@{kind}{{{key},\n" + "".join(f"  {name} = {{{value}}},\n" for name, value in entries) + "}"
-        for kind, key, entries in (("software", "residuum", software), ("article", "xu2019nonnegative", article))
+        for kind, key, entries in (
+            ("software", "residuum", software),
+            ("article", "xu2019nonnegative", article),
+        )
     )
 
 

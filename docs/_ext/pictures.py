@@ -1,7 +1,7 @@
-"""The directive ``picture``: a figure drawn at build time as SVG inside the page, in the colours of the theme.
+"""The directive ``picture``: a figure drawn at build time as SVG in the page, in the colours of the theme.
 
-``{picture} name`` runs ``draw(figure)`` of docs/figures/name.py, which returns what the picture shows in words;
-those become its text alternative. The content of the directive is the caption.
+``{picture} name`` runs ``draw(figure)`` of docs/figures/name.py, which returns what the picture shows in
+words; those become its text alternative. The content of the directive is the caption.
 """
 
 import importlib.util

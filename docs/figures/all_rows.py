@@ -10,7 +10,16 @@ TITLES = {
     "best": "ours, searches, chosen on training samples",
 }
 COLOURS = {"sparse": "#35a35c", "collaborative": "#4c8bd6", "non-negative": "#dc5151", "other": "#8a8f98"}
-MARKERS = {"SRC": "s", "CRC": "o", "CROC": "v", "ProCRC": "^", "NRC": "D", "SoftNRC": "*", "NSC": "x", "SVM": "+"}
+MARKERS = {
+    "SRC": "s",
+    "CRC": "o",
+    "CROC": "v",
+    "ProCRC": "^",
+    "NRC": "D",
+    "SoftNRC": "*",
+    "NSC": "x",
+    "SVM": "+",
+}
 LEAST = -4.0
 
 
@@ -28,7 +37,9 @@ def draw(figure):
             for method, accuracy in accuracies.items():
                 kind = KINDS.get(method, "other")
                 behind = max(accuracy - best, LEAST)
-                axis.plot(behind, place, MARKERS[method], color=COLOURS[kind], ms=8 if method == "SoftNRC" else 6)
+                axis.plot(
+                    behind, place, MARKERS[method], color=COLOURS[kind], ms=8 if method == "SoftNRC" else 6
+                )
             for kind in {KINDS.get(m, "other") for m, a in accuracies.items() if a == best}:
                 count[kind] += 1
         axis.set_title(title, loc="left")

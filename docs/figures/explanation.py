@@ -15,6 +15,6 @@ def draw(figure):
     why.plot(axes=figure.subplots(1, 2))
     best = why.atoms[0]
     return (
-        f"Class residuals, smallest first: {why.label} before {why.runner_up} by {why.margin:.2f}; and coefficients "
-        f"of training samples, the largest {best.coefficient:.2f} of a {best.label}."
+        f"Class residuals, smallest first: {why.label} before {why.runner_up} by {why.margin:.2f}; and "
+        f"coefficients of training samples, the largest {best.coefficient:.2f} of a {best.label}."
     )

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from PIL import Image
 from sklearn.datasets import load_sample_images, load_wine
 

@@ -35,6 +35,6 @@ def draw(figure):
     axis.legend(frameon=False)
     at = list(steps).index(5)
     return (
-        f"Two falling curves over {steps[-1]} steps. After five steps the objective is {above[at]:.1e} above the "
-        f"optimum and the gap is {gaps[at]:.1e}; after {steps[-1]} steps {above[-1]:.1e} and {gaps[-1]:.1e}."
+        f"Two falling curves over {steps[-1]} steps. After five steps the objective is {above[at]:.1e} above "
+        f"the optimum and the gap is {gaps[at]:.1e}; after {steps[-1]} {above[-1]:.1e} and {gaps[-1]:.1e}."
     )

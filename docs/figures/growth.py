@@ -8,7 +8,13 @@ from residuum import CRC, NRC, SRC, SoftNRC
 from residuum.reports.plots import COLOURS
 
 SIZE = (9.0, 3.6)
-MODELS = {"CRC": CRC(), "NRC, five steps": NRC(), "NRC, exact": NRC(solver="exact"), "SoftNRC": SoftNRC(), "SRC": SRC(l1=0.1)}
+MODELS = {
+    "CRC": CRC(),
+    "NRC, five steps": NRC(),
+    "NRC, exact": NRC(solver="exact"),
+    "SoftNRC": SoftNRC(),
+    "SRC": SRC(l1=0.1),
+}
 
 
 def draw(figure):
@@ -36,4 +42,4 @@ def draw(figure):
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     grown = ", ".join(f"{name} {times[name, sizes[-1]] / times[name, sizes[0]]:.1f}" for name in MODELS)
-    return f"Time per query for {sizes[0]} to {sizes[-1]} training samples of 100 features; growth by a factor of: {grown}."
+    return f"Time per query for {sizes[0]} to {sizes[-1]} samples of 100 features; growth: {grown}."

@@ -14,7 +14,10 @@ SIZE = (9.0, 3.4)
 def draw(figure):
     X, y = make_moons(300, noise=0.2, random_state=0)
     queries, truth = make_moons(1000, noise=0.2, random_state=1)
-    models = {"by direction alone": SoftNRC(), "RBF kernel": make_pipeline(StandardScaler(), KernelMap(), SoftNRC())}
+    models = {
+        "by direction alone": SoftNRC(),
+        "RBF kernel": make_pipeline(StandardScaler(), KernelMap(), SoftNRC()),
+    }
     across, up = np.meshgrid(np.linspace(-1.8, 2.8, 116), np.linspace(-1.3, 1.9, 80))
     said = []
     for axis, (name, model) in zip(figure.subplots(1, 2), models.items(), strict=True):

@@ -29,4 +29,4 @@ def draw(figure):
     right.set_title("residual of a class", loc="left")
     right.tick_params(axis="y", colors=INK)
     names = ", ".join(f"class {model.classes_[k]} leaves {residuals[k]:.2f}" for k in order[:3])
-    return f"A handwritten {digits.target[query]}, its coefficients over 60 training samples, and residuals: {names}."
+    return f"A handwritten {digits.target[query]}, its coefficients over 60 samples, and residuals: {names}."
