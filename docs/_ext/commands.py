@@ -1,14 +1,17 @@
-"""The directive ``commands``: shell lines that run at build time, and what they print.
+"""The directive ``commands``: lines that call residuum at build time, and what they print.
 
 All blocks of a page share one folder, which a script named by the option ``:prepare:`` fills first. A line
 that fails makes the build fail.
 """
 
+import contextlib
+import io
 import os
 import re
-import subprocess
-import sys
+import runpy
+import shlex
 import tempfile
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+
+from residuum.cli.main import main
 
 _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
@@ -46,18 +51,25 @@ class Commands(SphinxDirective):
         if "prepare" in self.options:
             script = Path(self.env.srcdir) / "figures" / f"{self.options['prepare']}.py"
             self.env.note_dependency(str(script))
-            subprocess.run([sys.executable, str(script)], cwd=folder, check=True)
+            with contextlib.chdir(folder):
+                runpy.run_path(str(script))
         return folder
 
     def _output(self, line: str, folder: Path) -> list[str]:
-        environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1", "TERM": "dumb"}
-        command = line.replace("residuum ", f"{sys.executable} -m residuum ", 1)
-        done = subprocess.run(
-            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise ExtensionError(f"{self.env.docname}: {line!r} ended with {done.returncode}: {done.stderr}")
-        text = re.sub(r"[^\S\n]+$", "", done.stdout + done.stderr, flags=re.MULTILINE).strip("\n")
+        words, said = shlex.split(line), io.StringIO()
+        if words[0] != "residuum":
+            raise ExtensionError(f"{self.env.docname}: {line!r} is no call of residuum")
+        plain = {"COLUMNS": "96", "NO_COLOR": "1", "TERM": "dumb"}
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            unittest.mock.patch.dict(os.environ, plain),
+        ):
+            code = main(words[1:])
+        if code:
+            raise ExtensionError(f"{self.env.docname}: {line!r} ended with {code}: {said.getvalue()}")
+        text = re.sub(r"[^\S\n]+$", "", said.getvalue(), flags=re.MULTILINE).strip("\n")
         lines = text.replace(str(folder) + "/", "").split("\n") if text else []
         most = self.options.get("most")
         return lines if most is None or len(lines) <= most else [*lines[:most], "..."]

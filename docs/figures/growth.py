@@ -1,45 +1,55 @@
-"""Processor time of a query against the number of training samples, for several classifiers."""
+"""Processor time of answering queries as samples, features, queries and classes grow, measured here."""
 
 import time
 
 import numpy as np
 
-from residuum import CRC, NRC, SRC, SoftNRC
+from residuum import CRC, NRC, SoftNRC
 from residuum.reports.plots import COLOURS
 
-SIZE = (9.0, 3.6)
-MODELS = {
-    "CRC": CRC(),
-    "NRC, five steps": NRC(),
-    "NRC, exact": NRC(solver="exact"),
-    "SoftNRC": SoftNRC(),
-    "SRC": SRC(l1=0.1),
+SIZE = (9.0, 5.6)
+MODELS = {"CRC": CRC(), "NRC, five steps": NRC(), "NRC, exact": NRC(solver="exact"), "SoftNRC": SoftNRC()}
+USUAL = {"training samples": 600, "features": 60, "queries": 60, "classes": 10}
+GROWING = {
+    "training samples": (300, 600, 1200, 2400),
+    "features": (30, 60, 120, 240),
+    "queries": (30, 60, 120, 240),
+    "classes": (5, 10, 20, 40),
 }
 
 
-def draw(figure):
+def seconds(model, sizes):
+    """Processor time of one call of predict."""
     rng = np.random.default_rng(0)
-    parts, sizes = rng.random((40, 100)) ** 4, (250, 500, 1000, 2000)
+    parts = rng.random((40, sizes["features"])) ** 4
+    count = sizes["training samples"]
 
-    def sample(count):
-        return (rng.random((count, 40)) ** 8) @ parts + 0.05 * rng.random((count, 100))
+    def sample(n):
+        return (rng.random((n, 40)) ** 8) @ parts + 0.05 * rng.random((n, sizes["features"]))
 
-    X, y, queries = sample(max(sizes)), np.arange(max(sizes)) % 10, sample(100)
-    times = {}
-    for name, model in MODELS.items():
-        for size in sizes:
-            model.fit(X[:size], y[:size]).predict(queries[:4])
-            start = time.process_time()
-            model.predict(queries)
-            times[name, size] = time.process_time() - start
-    unit = times["CRC", sizes[0]]
-    axis = figure.subplots()
-    for colour, name in zip(COLOURS, MODELS, strict=False):
-        axis.loglog(sizes, [times[name, size] / unit for size in sizes], "o-", color=colour, label=name)
-    axis.set(xlabel="training samples", ylabel="time of a query")
-    axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axis.minorticks_off()
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    grown = ", ".join(f"{name} {times[name, sizes[-1]] / times[name, sizes[0]]:.1f}" for name in MODELS)
-    return f"Time per query for {sizes[0]} to {sizes[-1]} samples of 100 features; growth: {grown}."
+    model.fit(sample(count), np.arange(count) % sizes["classes"])
+    queries = sample(sizes["queries"])
+    model.predict(queries[:2])
+    start = time.process_time()
+    model.predict(queries)
+    return time.process_time() - start
+
+
+def draw(figure):
+    unit = seconds(MODELS["CRC"], USUAL)
+    said = []
+    for axis, (what, values) in zip(figure.subplots(2, 2, sharey=True).flat, GROWING.items(), strict=True):
+        grown = []
+        for colour, (name, model) in zip(COLOURS, MODELS.items(), strict=False):
+            times = [seconds(model, USUAL | {what: value}) / unit for value in values]
+            axis.loglog(values, times, "o-", color=colour, label=name)
+            grown.append(f"{name} {times[-1] / times[0]:.1f}")
+        axis.set_xticks(values, [f"{value:,}" for value in values])
+        axis.minorticks_off()
+        axis.set_xlabel(what)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        said.append(f"eight times as many {what}: {', '.join(grown)}")
+    figure.supylabel("time, CRC with the usual sizes = 1", fontsize=10)
+    handles, names = axis.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+    return "Time of answering queries. Growth with " + "; ".join(said) + "."
