@@ -34,7 +34,7 @@ print("exit code", code)
 print("kept:", ", ".join(results))
 rows = results["summary"]
 figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-bars = ax.barh([row["method"] for row in rows], [row["accuracy"]["mean"] for row in rows])
+bars = ax.barh([row["method"] for row in rows], [100 * row["accuracy_mean"] for row in rows])
 ax.bar_label(bars, fmt="%.1f", padding=3)
 ax.invert_yaxis()
 ax.set(title="Right answers with ten samples of each digit, %", xlim=(0, 110))
