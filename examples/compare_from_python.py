@@ -1,5 +1,5 @@
 """`residuum compare` from Python
-=============================
+==============================
 
 The command compares all methods with linear SVM, softmax, nearest neighbours and gradient boosting, and
 writes a folder with every raw prediction. This script calls it as a shell would, and reads what it wrote.

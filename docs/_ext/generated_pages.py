@@ -45,6 +45,7 @@ GALLERY_ORDER = [
     "few_shot",
     "open_set",
     "enrolment",
+    "dask_queries",
     "explanation",
     "explain_by_examples",
     "unmixing",
@@ -84,7 +85,8 @@ def own_methods(cls: type) -> list[str]:
         target = getattr(member, "fget", None) or getattr(member, "__func__", member)
         target = getattr(target, "func", None) or getattr(target, "fn", None) or target
         module = getattr(inspect.unwrap(target), "__module__", None) or ""
-        is_member = callable(getattr(cls, name, None)) or isinstance(member, property)
+        is_member = callable(getattr(cls, name, None)) and not inspect.isclass(getattr(cls, name))
+        is_member = is_member or isinstance(member, property)
         if is_member and module.startswith("residuum") and inspect.getdoc(getattr(cls, name)):
             names.append(name)
     return names
@@ -97,9 +99,9 @@ def api_page(name: str, module: str) -> str:
     if not inspect.isclass(thing):
         return "\n".join([*lines, f".. autofunction:: {module}.{name}", ""])
     lines += [f".. autoclass:: {module}.{name}"]
-    methods = own_methods(thing)
-    if methods:
-        lines += [f"   :members: {', '.join(methods)}", "   :inherited-members:"]
+    for member in own_methods(thing):
+        is_property = not callable(getattr(thing, member))
+        lines += ["", f"   .. auto{'property' if is_property else 'method'}:: {member}"]
     return "\n".join([*lines, ""])
 
 
@@ -146,7 +148,8 @@ def estimator_table() -> str:
     ]
     for name, make in METHODS.items():
         estimator = make()
-        problem = first_sentence(make).split("``")[1]
+        formula = re.match(r"``(.+?)``", first_sentence(make))
+        problem = formula[1] if formula else first_sentence(make)
         rule = estimator.get_params().get("rule", "its own").replace("_", " ")
         takes_weights = "sample_weight" in inspect.signature(make.fit).parameters
         search = f"{name}CV"
@@ -242,6 +245,14 @@ def link_examples(app: Any, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", rf"]({to_root}gallery/\1.rst)", source[0])
 
 
+def escape_fitted_names(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """``(n_components_, 3)`` in a docstring is a shape, not a link to "n_components"."""
+    for number, line in enumerate(lines):
+        lines[number] = re.sub(
+            r"\([^()`]*\)", lambda shape: re.sub(r"(\w)_(?=[,)])", r"\1\\_", shape[0]), line
+        )
+
+
 class Citation(SphinxDirective):
     """BibTeX of CITATION.cff: the software, and the paper."""
 
@@ -277,4 +288,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: write_all(Path(app.srcdir) / "generated"))
     app.add_directive("citation", Citation)
     app.connect("source-read", link_examples)
+    app.connect("autodoc-process-docstring", escape_fitted_names, priority=100)  # before numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}
