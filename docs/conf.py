@@ -31,8 +31,6 @@ extensions = [
     "commands",
 ]
 exclude_patterns = ["_build", "_ext", "figures", "data", "Thumbs.db"]
-# Pages that are still being written have their place in the contents, and may be missing.
-suppress_warnings = ["toc.empty_glob"]
 default_role = "py:obj"
 nitpicky = False
 
@@ -75,7 +73,7 @@ html_theme_options = {
     "logo": {"text": "residuum", "alt_text": "residuum, start page"},
     "github_url": URLS["Repository"],
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -239,9 +239,16 @@ def write_all(folder: Path) -> None:
             path.unlink()
 
 
-def link_examples(app: Any, docname: str, source: list[str]) -> None:
-    """A link to a script in examples/ becomes one to its page in the gallery."""
+def prepare_source(app: Any, docname: str, source: list[str]) -> None:
+    """Links to scripts in examples/ become links to the gallery; ``name*`` in contents may match no page."""
     to_root = "../" * docname.count("/")
+    folder = (Path(app.srcdir) / docname).parent
+    source[0] = re.sub(
+        r"^(\w+\*)\n",
+        lambda line: line[0] if any(folder.glob(line[1] + ".md")) else "",
+        source[0],
+        flags=re.M,
+    )
     source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", rf"]({to_root}gallery/\1.rst)", source[0])
 
 
@@ -287,6 +294,6 @@ def bibtex(facts: dict[str, Any]) -> str:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: write_all(Path(app.srcdir) / "generated"))
     app.add_directive("citation", Citation)
-    app.connect("source-read", link_examples)
+    app.connect("source-read", prepare_source)
     app.connect("autodoc-process-docstring", escape_fitted_names, priority=100)  # before numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -48,8 +48,9 @@ def draw(figure):
     first.set_yticks(range(len(rows)), rows)
     first.invert_yaxis()
     first.set_xlim(LEAST - 0.25, 0.25)
+    first.set_xticks(range(int(LEAST), 1), [f"{LEAST:g} or less", "−3", "−2", "−1", "best"])
     for axis in axes[1]:
-        axis.set_xlabel(f"points behind the best of the row (at most {-LEAST:g} shown)")
+        axis.set_xlabel("points behind the best of the row")
     handles = [
         first.plot([], [], marker, linestyle="", color=COLOURS[KINDS.get(method, "other")], label=method)[0]
         for method, marker in MARKERS.items()
