@@ -1,6 +1,6 @@
 """Expected calibration error (ECE, 15 bins) of every classifier on digits it was not fitted to.
 
-    python benchmarks/calibration.py
+    python benchmarks/calibration.py [--json docs/data/calibration.json]
 
 The digits of scikit-learn, first half of the file to fit, second half (other writers) to test. "t = 1" is
 softmax(-residuals), which no method of the library calls a probability; "ours" is `ConfidentClassifier`;
@@ -8,6 +8,9 @@ softmax(-residuals), which no method of the library calls a probability; "ours" 
 """
 
 from __future__ import annotations
+
+import argparse
+from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -17,6 +20,9 @@ from sklearn.datasets import load_digits
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
 from residuum.estimators.calibration import expected_calibration_error
+from residuum.system.files import write_text
+from residuum.system.json_text import to_json
+from residuum.system.machine import machine_facts
 
 CLASSIFIERS = [
     NSC(),
@@ -40,6 +46,9 @@ def sklearn_error(classifier, X, y, Q, truth) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="Also write rows and machine facts here.")
+    file, rows = parser.parse_args().json, []
     X, y = load_digits(return_X_y=True)
     half = len(y) // 2
     heads = ("accuracy", "t", "ECE t = 1", "ECE ours", "ECE sklearn")
@@ -55,7 +64,11 @@ def main() -> None:
             sklearn_error(classifier, X[:half], y[:half], X[half:], y[half:]),
         )
         numbers = f"{100 * correct.mean():>12.1f}{model.temperature_:>12.3g}"
-        print(f"{classifier!r:<46}{numbers}" + "".join(f"{error:>12.3f}" for error in errors))
+        print(f"{classifier!r:<46}{numbers}" + "".join(f"{error:>12.3f}" for error in errors), flush=True)
+        values = (100 * correct.mean(), model.temperature_, *errors)
+        rows.append({"classifier": repr(classifier), **dict(zip(heads, map(float, values), strict=True))})
+    if file:
+        write_text(file, to_json({"machine": machine_facts(), "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Mean accuracy over random splits with 30 % held out, the same splits for all. The classifiers of scikit-learn
 have their default parameters, on standardised columns.
 
-    OMP_NUM_THREADS=1 python benchmarks/own_tables.py
+    OMP_NUM_THREADS=1 python benchmarks/own_tables.py [--json docs/data/own_tables.json]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from residuum.inputs import OwnData
 from residuum.inputs.image_features import guess_image_shape
 from residuum.models.preparing import chosen_features
 from residuum.models.recipe import Recipe, fit_recipe
+from residuum.system.files import write_text
+from residuum.system.json_text import to_json
+from residuum.system.machine import machine_facts
 
 OPTIONS = dict.fromkeys(("scale", "kernel", "sharpness", "pca"), None) | {"embeddings": False}
 PEERS = {
@@ -71,7 +75,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--tables", default="", help="Only those whose names contain this.")
-    args = parser.parse_args()
+    parser.add_argument("--json", type=Path, metavar="FILE", help="Also write rows and machine facts here.")
+    args, kept = parser.parse_args(), []
     print(f"| table | default | --select cv | {' | '.join(PEERS)} | cv - best peer |")
     print("|---|" + "---:|" * (3 + len(PEERS)))
     for name, X, y in tables():
@@ -82,6 +87,10 @@ def main() -> None:
         means = 100 * np.mean(rows, axis=0)
         cells = " | ".join(f"{mean:.1f}" for mean in means)
         print(f"| {name} | {cells} | {means[1] - means[2:].max():+.1f} |", flush=True)
+        columns = ("default", "--select cv", *PEERS)
+        kept.append({"table": name, **dict(zip(columns, means.tolist(), strict=True))})
+    if args.json:
+        write_text(args.json, to_json({"machine": machine_facts(), "splits": args.splits, "rows": kept}))
 
 
 if __name__ == "__main__":

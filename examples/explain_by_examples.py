@@ -1,12 +1,19 @@
-"""Explaining another model's answer by examples: which training samples does it see in a query?
+"""Another model's answer, explained by examples
+=============================================
+
+A neural network is trained on the digits that come with scikit-learn. The activations of its hidden layer
+are its embeddings. Every query is written as a sum of training samples with non-negative weights: their
+classes tell what the network has seen in it, and the certificate tells that no better weights exist.
+
+::
 
     python examples/explain_by_examples.py
-
-A neural network is trained on the digits that come with scikit-learn. The activations of its hidden layer are
-its embeddings. Every query is written as a sum of training samples with non-negative weights: their classes
-tell what the network has seen in it, and the certificate tells that no better weights exist.
 """
 
+# %%
+# A network, and its embeddings.
+
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -24,6 +31,9 @@ def embed(images):
     return np.maximum(images @ network.coefs_[0] + network.intercepts_[0], 0)
 
 
+# %%
+# One wrong answer.
+
 answers = network.predict(X_test)
 wrong = np.flatnonzero(answers != y_test)
 print(f"The network is right on {100 * np.mean(answers == y_test):.1f} % of {len(y_test)} queries.")
@@ -38,8 +48,10 @@ for part in sorted(found.classes, key=lambda part: -part.share)[:3]:
     print(f"  {100 * part.share:5.1f} %  {part.label}")
 print(f"Certificate: no weights are better by more than {found.gap:.0e} of the query's squared norm.")
 
+# %%
 # Where the examples of its own answer have a small share, the answer should be looked at. To explain
 # many queries, the examples are prepared once: explain_by_examples is NRC(solver="exact") for one query.
+
 model = NRC(solver="exact").fit(embed(X_train), y_train)
 shares = np.empty(300)
 for i, embedded in enumerate(embed(X_test[:300])):
@@ -47,3 +59,15 @@ for i, embedded in enumerate(embed(X_test[:300])):
 right = answers[:300] == y_test[:300]
 print(f"\nShare of the answered class: {shares[right].mean():.2f} where the network is right,")
 print(f"{shares[~right].mean():.2f} where it is wrong ({np.count_nonzero(~right)} of 300 queries).")
+
+# %%
+# A small share is a warning.
+
+figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+for name, chosen in {"right": right, "wrong": ~right}.items():
+    ax.hist(
+        shares[chosen], bins=np.linspace(0, 1, 26), alpha=0.6, density=True, label=f"the network is {name}"
+    )
+ax.set(title="Share of the answered class among the examples", xlabel="share", ylabel="density")
+ax.legend()
+plt.show()

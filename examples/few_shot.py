@@ -1,14 +1,21 @@
-"""Few-shot classification on frozen embeddings: five samples of a class are enough to know it.
+"""Few-shot classification on embeddings
+=====================================
+
+Five samples of a class are enough to know it. The file has arrays X (n_samples, n_features) and y
+(n_samples,), as `residuum features FOLDER --with efficientnet_lite0` writes it. Without a file, scattering
+coefficients of the digits that come with scikit-learn play the embeddings.
+
+::
 
     python examples/few_shot.py [embeddings.npz]
-
-The file has arrays X (n_samples, n_features) and y (n_samples,), as `residuum features FOLDER --with
-efficientnet_lite0` writes it. Without a file, scattering coefficients of the digits that come with
-scikit-learn play the embeddings.
 """
+
+# %%
+# Embeddings of a file, or scattering coefficients.
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -27,7 +34,9 @@ else:
     images, y = load_digits(return_X_y=True)
     X = Scattering2D(J=2).fit_transform(images)
 
+# %%
 # Nothing is trained on the queries, and no mean is subtracted: embeddings are coded as they are.
+
 shuffled = np.random.default_rng(0).permutation(len(y))
 X, y = X[shuffled], y[shuffled]
 train = np.concatenate([np.flatnonzero(y == label)[:SHOTS] for label in np.unique(y)])
@@ -39,12 +48,22 @@ methods = {
     "logistic regression": make_pipeline(Normalizer(), LogisticRegression(C=100, max_iter=1000)),
 }
 print(f"{len(np.unique(y))} classes, {SHOTS} samples of each, {len(test)} queries")
+right = {}
 for name, method in methods.items():
-    print(f"{name:20} {100 * method.fit(X[train], y[train]).score(X[test], y[test]):.1f} %")
+    right[name] = 100 * method.fit(X[train], y[train]).score(X[test], y[test])
+    print(f"{name:20} {right[name]:.1f} %")
 
+# %%
 # A class that was not known is enrolled from five samples, without fitting the others again.
+
 new = np.unique(y)[-1]
 model = SoftNRC().fit(X[train][y[train] != new], y[train][y[train] != new])
 model.partial_fit(X[train][y[train] == new], y[train][y[train] == new])
 queries = test[y[test] == new]
 print(f"class {new}, enrolled later: {100 * model.score(X[queries], y[queries]):.1f} % of its queries")
+
+figure, ax = plt.subplots(figsize=(6, 2.4), layout="constrained")
+ax.bar_label(ax.barh(list(right), list(right.values())), fmt="%.1f", padding=3)
+ax.invert_yaxis()
+ax.set(title=f"Right answers with {SHOTS} samples of each class, %", xlim=(0, 112))
+plt.show()

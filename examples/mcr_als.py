@@ -1,15 +1,22 @@
-"""Multivariate curve resolution with pyMCR: its alternating steps for all pixels at once.
-
-    pip install pyMCR
-    python examples/mcr_als.py
+"""Multivariate curve resolution with pyMCR
+========================================
 
 An image of mixtures D is split into concentrations C and spectra S, D = C S', by solving for one while the
 other is fixed. pyMCR's own regressor NNLS calls SciPy for one pixel after the other. `ManyNNLS` solves for
 all of them in one call and is handed to pyMCR in the same place; the answers are the same.
+
+::
+
+    pip install pyMCR
+    python examples/mcr_als.py
 """
+
+# %%
+# The regressor for pyMCR.
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from pymcr.constraints import ConstraintNorm
 from pymcr.mcr import McrAR
@@ -26,6 +33,9 @@ class ManyNNLS(LinearRegression):
         solution = nnls(A, B, dense=True, n_jobs=1)
         self.X_, self.residual_ = solution.x, solution.residual_norm
 
+
+# %%
+# An image of five components, and a poor guess of their spectra.
 
 rng = np.random.default_rng(0)
 PIXELS, BANDS, COMPONENTS = 2500, 150, 5
@@ -57,6 +67,9 @@ def resolve(regressor):
     return model, time.process_time() - start
 
 
+# %%
+# The same steps with both regressors.
+
 nnls(spectra.T, image[:2].T)  # compiles at the very first use
 ours, our_time = resolve(ManyNNLS)
 theirs, their_time = resolve(NNLS)
@@ -66,3 +79,13 @@ print(f"error of the concentrations: {np.sqrt(np.mean((ours.C_opt_ - concentrati
 print(f"largest difference from pyMCR's NNLS: {difference:.0e}")
 print(f"processor time: {our_time:.2f} s, with pyMCR's NNLS {their_time:.2f} s, ", end="")
 print(f"ratio {their_time / our_time:.1f}")
+
+# %%
+# The spectra that were found.
+
+figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+for k, (true, found) in enumerate(zip(spectra, ours.ST_opt_, strict=True)):
+    ax.plot(at, true, color=f"C{k}", linewidth=4, alpha=0.3)
+    ax.plot(at, found, color=f"C{k}")
+ax.set(title="Spectra, true (wide) and found (thin)", xlabel="band")
+plt.show()

@@ -1,17 +1,25 @@
-"""Non-negative matrix factorisation by alternating exact steps.
-
-    python examples/nmf.py
+"""Non-negative matrix factorisation by exact steps
+================================================
 
 X is split into W H with non-negative factors. When one factor is fixed, the other is a non-negative
 least-squares problem with many right-hand sides, and `nnls` solves it exactly. scikit-learn's NMF takes one
 sweep of coordinate descent instead, which costs less. Both start from the same factors here, on the digits
-that come with scikit-learn. The problem has many local minima, so the errors may end up on either side. Then
-new images are coded over fixed parts, where there is one minimum, and how far each code is above it is known.
+that come with scikit-learn. The problem has many local minima, so the errors may end up on either side.
+Then new images are coded over fixed parts, where there is one minimum, and how far each code is above it is
+known.
+
+::
+
+    python examples/nmf.py
 """
+
+# %%
+# Both methods, from the same start.
 
 import time
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
@@ -45,6 +53,9 @@ def sweeps(count):
     return W, model.components_
 
 
+# %%
+# Errors after 5, 20 and 80 iterations.
+
 nnls(H0.T, train[:2].T)  # compiles at the very first use
 print(f"{len(train)} images of {X.shape[1]} pixels, {PARTS} parts: relative error and processor time")
 print("iterations   exact steps        scikit-learn")
@@ -56,6 +67,9 @@ for count in (5, 20, 80):
         spent = 1e3 * (time.process_time() - start)
         print(f"   {np.linalg.norm(train - W @ H) / np.linalg.norm(train):.4f} {spent:6.0f} ms", end="")
     print()
+
+# %%
+# New images over fixed parts.
 
 model = NMF(PARTS, init="custom", max_iter=1000).fit(train, W=W0.copy(), H=H0.copy())
 parts = model.components_
@@ -70,3 +84,13 @@ excess -= (solution.residual_norm / np.linalg.norm(new, axis=1)) ** 2
 print(f"{len(new)} new images over fixed parts, squared error above the minimum in the worst image:")
 print(f"nnls          {solution.gap.max():.0e} by its certificate, {our_time:.1f} ms")
 print(f"scikit-learn  {excess.max():.0e} with its default tol, {their_time:.1f} ms")
+
+# %%
+# The parts.
+
+figure, axes = plt.subplots(2, 10, figsize=(10, 2.4), layout="constrained")
+figure.suptitle("Twenty parts of which the digits are sums")
+for ax, part in zip(axes.flat, parts, strict=True):
+    ax.imshow(part.reshape(8, 8), cmap="gray_r")
+    ax.set(xticks=[], yticks=[])
+plt.show()

@@ -1,14 +1,22 @@
-"""Linear regression with non-negative coefficients for many targets.
+"""Regression with non-negative coefficients
+=========================================
+
+Thirty sensors, each of which can only raise a reading, explain 3,000 readings over 500 samples, some of
+which count more than others. scikit-learn's LinearRegression(positive=True) solves for one reading after
+the other; NonNegativeRegression finds the same coefficients for all of them in one call, with a
+certificate.
+
+::
 
     python examples/positive_regression.py
-
-Thirty sensors, each of which can only raise a reading, explain 3,000 readings over 500 samples, some of which
-count more than others. scikit-learn's LinearRegression(positive=True) solves for one reading after the
-other; NonNegativeRegression finds the same coefficients for all of them in one call, with a certificate.
 """
+
+# %%
+# Many readings of few sensors.
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
@@ -28,6 +36,9 @@ def fitted(model):
     return model.fit(X, Y, sample_weight=weights), time.process_time() - start
 
 
+# %%
+# The same coefficients from both.
+
 NonNegativeRegression().fit(X, Y[:, :2])  # compiles at the very first use
 ours, our_time = fitted(NonNegativeRegression(n_jobs=1))
 theirs, their_time = fitted(LinearRegression(positive=True))
@@ -36,3 +47,12 @@ print(f"{SAMPLES} samples, {SENSORS} features, {TARGETS} targets")
 print(f"error of the coefficients: {np.sqrt(np.mean((ours.coef_ - effects.T) ** 2)):.4f}")
 print(f"largest difference from scikit-learn: {difference:.0e}; largest gap {ours.gap_.max():.0e}")
 print(f"processor time: {our_time:.2f} s, scikit-learn {their_time:.2f} s, ratio {their_time / our_time:.0f}")
+
+# %%
+# True and found coefficients of the first 300 readings.
+
+figure, ax = plt.subplots(figsize=(5, 4.4), layout="constrained")
+ax.plot(effects.T[:300].ravel(), ours.coef_[:300].ravel(), ".", ms=2, alpha=0.3)
+ax.axline((0, 0), slope=1, color="black", linewidth=0.8)
+ax.set(title="Coefficients of sensors", xlabel="true", ylabel="found")
+plt.show()

@@ -1,16 +1,23 @@
-"""Hyperspectral unmixing: how much of each material is in each pixel?
-
-    python examples/unmixing.py [--out maps.png]
+"""Unmixing: how much of each material is in a pixel?
+==================================================
 
 A pixel of an imaging spectrometer sees several materials at once, and its spectrum is the mean of their
 spectra (the endmembers) weighted by area. The areas cannot be negative and sum to one. Here a made cube of
 100 x 100 pixels and 200 bands is mixed from 12 spectra, a usual number for the mines of Cuprite, with noise
 of 2 %; 20 bands are lost to water vapour and left out by a weight of zero.
+
+::
+
+    python examples/unmixing.py [--out maps.png]
 """
+
+# %%
+# Twelve spectra, the areas they cover, and the cube that the spectrometer sees.
 
 import argparse
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
@@ -38,6 +45,9 @@ seen = np.ones(BANDS)
 seen[100:110] = seen[150:160] = 0
 cube[seen == 0] = np.nan
 
+# %%
+# All pixels in one call. Without constraints, areas can be negative and need not sum to one.
+
 least_squares(endmembers, cube[:, :2], sum_to=1.0, weights=seen)  # compiles at the very first use
 start = time.process_time()
 solution = least_squares(endmembers, cube, sum_to=1.0, weights=seen)
@@ -57,12 +67,14 @@ print(f"smallest area {solution.x.min():.1f}, largest error of a sum {abs(sums -
 print(f"certified: {solution.converged.all()}, largest gap {solution.gap.max():.0e}")
 print(f"{1e6 * spent / cube.shape[1]:.1f} microseconds of the processor for a pixel")
 
-if out:
-    import matplotlib.pyplot as plt
+# %%
+# Four of the twelve materials.
 
-    figure, axes = plt.subplots(2, 4, figsize=(10, 5.4), layout="constrained")
-    for row, name, maps in zip(axes, ("true", "found"), (areas, solution.x), strict=True):
-        for k, ax in enumerate(row):
-            ax.imshow(maps[k].reshape(SIDE, SIDE), vmin=0, vmax=1)
-            ax.set(title=f"material {k}, {name}", xticks=[], yticks=[])
+figure, axes = plt.subplots(2, 4, figsize=(10, 5.4), layout="constrained")
+for row, name, maps in zip(axes, ("true", "found"), (areas, solution.x), strict=True):
+    for k, ax in enumerate(row):
+        ax.imshow(maps[k].reshape(SIDE, SIDE), vmin=0, vmax=1)
+        ax.set(title=f"material {k}, {name}", xticks=[], yticks=[])
+if out:
     figure.savefig(out)
+plt.show()

@@ -17,7 +17,7 @@ from residuum import NRC, explain_by_examples
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
-NEEDS = {"mcr_als": "pymcr"}  # what is not among our own dependencies
+NEEDS = {"mcr_als": "pymcr", "dask_queries": "dask.array"}  # what is not among our own dependencies
 
 
 def run_script(path, *args, cwd):
@@ -27,8 +27,10 @@ def run_script(path, *args, cwd):
         **os.environ,
         "PYTHONPATH": str(Path(residuum.__file__).parents[1]),
         "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "Agg",
     }
-    command = [sys.executable, "-W", "error::UserWarning", str(path), *map(str, args)]
+    quiet = ("-W", "error::UserWarning", "-W", "ignore:FigureCanvasAgg is non-interactive")
+    command = [sys.executable, *quiet, str(path), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

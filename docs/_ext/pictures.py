@@ -1,0 +1,47 @@
+"""The directive ``picture``: a figure drawn at build time as SVG in the page, in the colours of the theme.
+
+``{picture} name`` runs ``draw(figure)`` of docs/figures/name.py, which returns what the picture shows in
+words; those become its text alternative. The content of the directive is the caption.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from residuum.reports.plots import _figure, _svg
+
+
+class Picture(SphinxDirective):
+    """Draw the figure of a script."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        path = Path(self.env.srcdir) / "figures" / f"{name}.py"
+        self.env.note_dependency(str(path))
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
+        spec = importlib.util.spec_from_file_location(f"figures_{name}", path)
+        script: Any = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        with _figure(name, *getattr(script, "SIZE", (9.0, 4.0))) as figure:
+            svg = _svg(figure, script.draw(figure))
+        box = nodes.container(classes=["figure-with-text"])
+        box += nodes.raw("", f'<figure class="figure-with-text">{svg}', format="html")
+        if self.content:
+            box += nodes.raw("", "<figcaption>", format="html")
+            box += self.parse_content_to_nodes()
+            box += nodes.raw("", "</figcaption>", format="html")
+        box += nodes.raw("", "</figure>", format="html")
+        return [box]
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_directive("picture", Picture)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,57 @@
+"""A class that joins later
+========================
+
+A door knows nine people; the tenth joins with one picture, then with more. `partial_fit` enrols them
+without fitting the others again, and `forget` removes a person. Digits play the people.
+
+::
+
+    python examples/enrolment.py
+"""
+
+# %%
+# Fit nine classes.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from residuum import CRC
+
+X, y = load_digits(return_X_y=True)
+shuffled = np.random.default_rng(0).permutation(len(y))
+X, y = X[shuffled], y[shuffled]
+train, test = slice(0, 900), slice(900, None)
+new = 4
+old = y[train] != new
+model = CRC().fit(X[train][old], y[train][old])
+
+# %%
+# Enrol the samples of the new class one by one.
+
+counts, own, others = [], [], []
+is_new = y[test] == new
+for number, sample in enumerate(X[train][~old][:30], start=1):
+    model.partial_fit(sample[None], [new])
+    if number in (1, 2, 3, 5, 8, 12, 20, 30):
+        answers = model.predict(X[test])
+        counts.append(number)
+        own.append(100 * np.mean(answers[is_new] == new))
+        others.append(100 * np.mean(answers[~is_new] == y[test][~is_new]))
+        print(f"{number:2} samples: {own[-1]:.1f} % of the new class, {others[-1]:.1f} % of the others")
+
+# %%
+# The result is that of a fit to all samples.
+
+samples = np.concatenate([X[train][old], X[train][~old][:30]])
+labels = np.concatenate([y[train][old], np.full(30, new)])
+again = CRC().fit(samples, labels)
+print("as a fit to all:", np.array_equal(model.predict(X[test]), again.predict(X[test])))
+print("after forget:", model.forget(labels=[new]).classes_)
+figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+ax.semilogx(counts, own, "o-", label="the new class")
+ax.semilogx(counts, others, "s--", label="the nine others")
+ax.set_xticks(counts, counts)
+ax.set(title="Right answers while a class is enrolled", xlabel="its samples so far", ylabel="per cent")
+ax.legend()
+plt.show()
