@@ -57,10 +57,8 @@ def cases(scope: Scope) -> Iterator[Case]:
     if scope.quick:
         return  # `make test` runs the rest
     names = "eight_processes or full_disk or cannot_be_made"
-    yield from results_of("tests/test_download.py", "-n0", "-k", names)
-    yield from results_of(
-        "tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged"
-    )
+    yield results_of("tests/test_download.py", "-n0", "-k", names)
+    yield results_of("tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged")
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path, *named: str) -> None:

@@ -47,7 +47,7 @@ MEGABYTES = 1024
 def cases(scope: Scope) -> Iterator[Case]:
     """The tests of model files, and every place of a description with every hostile value."""
     if not scope.quick:  # `make test` runs them
-        yield from results_of("tests/test_storage.py")
+        yield results_of("tests/test_storage.py")
     described = json.loads(golden_members()["model.json"])
     for place in places(described):
         for name, value in HOSTILE.items():

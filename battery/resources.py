@@ -35,7 +35,10 @@ centres = rng.normal(size=(10, d)).astype(np.float32)
 labels = rng.integers(10, size=n)
 X = rng.standard_normal((n, d), dtype=np.float32)
 X += 2 * centres[labels]
-Q = rng.standard_normal((q, d), dtype=np.float32)
+# A few hard queries, whose codes use many samples, and others that are near one sample each.
+Q = 0.2 * rng.standard_normal((q, d), dtype=np.float32)
+Q[: q // 100] *= 5
+Q[q // 100 :] += X[rng.integers(n, size=q - q // 100)]
 model = classifier(name).fit(X, labels)
 model.predict(Q)
 print(json.dumps({"peak": peak() - before, "data": (X.nbytes + Q.nbytes) / 2**20}))
