@@ -52,7 +52,7 @@ def cases(scope: Scope) -> Iterator[Case]:
     for place in places(described):
         for name, value in HOSTILE.items():
             yield Case(f"{'.'.join(map(str, place))} is {name}", partial(replaced, place, value))
-    for name, content in BOMBS.items():
+    for name, content in list(BOMBS.items())[: scope.count(1, len(BOMBS))]:
         yield Case(f"60 MB of {name}", partial(bomb, content))
 
 
