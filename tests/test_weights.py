@@ -97,7 +97,7 @@ def test_a_whole_weight_is_as_good_as_repeating_the_sample(model, dtype, n_featu
 @pytest.mark.parametrize("model", [CRC(), CROC(), CRC(l2=1e-6), CROC(l2=1e-6)], ids=str)
 @pytest.mark.parametrize("n_features", [6, 30])
 def test_quotients_by_a_small_energy_keep_their_digits(model, n_features):
-    # Queries that are samples leave other classes codes of the size of the ridge, by which CRC's rule divides.
+    # Queries that are samples leave other classes codes of the size of the ridge, and CRC divides by those.
     # The ridge is small where samples are few: products of atoms would lose the digits of such codes.
     for seed in range(20):
         rng = np.random.default_rng(seed)
