@@ -19,7 +19,8 @@ from typing import IO, Any
 from battery import GROUPS, ROOT
 
 # The long groups, which begin first so that none is left to the end: into how many processes each is divided.
-PARTS = {15: 6, 10: 4, 19: 4, 8: 4, 16: 2, 9: 2, 6: 2, 18: 2, 14: 1, 11: 1}
+PARTS = {15: 12, 16: 2, 9: 4, 10: 4, 8: 4, 19: 4, 6: 4, 14: 2, 18: 2, 11: 2, 5: 2, 7: 2}
+FUZZING = 15  # waits for its ten minutes most of the time, so all of it runs beside the other groups
 THREADED = (7, 16)  # groups that try several threads
 HANG = 3600  # seconds after which a case that neither ends nor fails counts as hung
 
@@ -52,12 +53,15 @@ def run_group(outcome: Outcome, part: int, parts: int, args: argparse.Namespace)
         "group": outcome.number, "quick": args.quick, "seed": args.seed, "only": args.case, "part": part,
         "parts": parts,
     }  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": path, "BATTERY_SHARED": args.shared}
     if outcome.number not in THREADED:
         environment["OMP_NUM_THREADS"] = (
             "1"  # threads of BLAS that wait for each other cost more than they bring
         )
     with tempfile.TemporaryFile("w+", errors="replace") as log:
+        # A group of its own, but in this session: kernels that share the processor by session would give a
+        # session of its own as much as all the others, however nice it is.
         worker = subprocess.Popen(
             [sys.executable, "-m", "battery.worker", json.dumps(order)],
             cwd=ROOT,
@@ -65,7 +69,7 @@ def run_group(outcome: Outcome, part: int, parts: int, args: argparse.Namespace)
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            start_new_session=True,
+            process_group=0,
         )
         assert worker.stdout is not None
         current = _count(worker.stdout, worker, outcome, args)
@@ -135,7 +139,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="A share of every group, within five minutes.")
     parser.add_argument("--seed", type=int, default=0, help="Seed of everything that is drawn at random.")
     parser.add_argument("--case", metavar="TEXT", help="Only the cases whose names contain this.")
-    parser.add_argument("--jobs", type=int, default=2, help="Processes at a time; fuzzers among them.")
+    parser.add_argument("--jobs", type=int, default=2, help="Processes at a time, without the fuzzers.")
     parser.add_argument("--list", action="store_true", help="Name the groups and stop.")
     parser.add_argument("--json", action="store_true", help="Print JSON instead of the table.")
     parser.add_argument("--verbose", action="store_true", help="Name every case on stderr.")
@@ -151,12 +155,13 @@ def _arguments() -> argparse.Namespace:
 def run_groups(args: argparse.Namespace) -> list[Outcome]:
     """Run all parts of all groups that are wanted, the long groups first."""
     outcomes = {number: Outcome(number, GROUPS[number][1]) for number in args.numbers}
-    with ThreadPoolExecutor(args.jobs) as pool:
+    with ThreadPoolExecutor(PARTS[FUZZING]) as beside, ThreadPoolExecutor(args.jobs) as pool:
         running = []
         for number in dict.fromkeys([*(n for n in PARTS if n in outcomes), *outcomes]):
             parts = 1 if args.quick or args.case else PARTS.get(number, 1)
             outcomes[number].parts_left = parts
-            running += [pool.submit(run_group, outcomes[number], i, parts, args) for i in range(parts)]
+            place = beside if number == FUZZING and not args.quick else pool
+            running += [place.submit(run_group, outcomes[number], i, parts, args) for i in range(parts)]
         for future in running:
             future.result()
     return list(outcomes.values())
@@ -169,7 +174,8 @@ def main() -> int:
         for number, (module, title) in GROUPS.items():
             print(f"{number:>2}  {module:<16}{title}")
         return 0
-    outcomes = run_groups(args)
+    with tempfile.TemporaryDirectory(prefix="battery-shared-") as args.shared:
+        outcomes = run_groups(args)
     if args.json:
         print(json.dumps([outcome.facts() for outcome in outcomes], indent=1))
     else:

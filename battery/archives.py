@@ -16,7 +16,7 @@ from residuum.system.archives import safe_extract
 
 def cases(scope: Scope) -> Iterator[Case]:
     """Every test of archives, and one too large for the tests."""
-    yield from results_of("tests/test_archives.py")
+    yield results_of("tests/test_archives.py")
     if not scope.quick:
         yield Case("a tar of a million members", million_members)
 

@@ -32,7 +32,7 @@ PRINTING = {
     "--version": "--version",
 }
 CODES = (1, 2, 3)
-FEW = ("predict", "evaluate", "doctor", "--help")  # the quick share
+FEW = ("predict", "evaluate", "explain", "results", "doctor", "--help")  # the quick share
 
 
 def cases(scope: Scope) -> Iterator[Case]:
@@ -41,7 +41,8 @@ def cases(scope: Scope) -> Iterator[Case]:
         if COMMANDS[name].writes:
             for limit in () if scope.quick else (0, 1, 1000, 20_000):
                 yield Case(f"{name}, files of {limit} bytes at most", partial(small_files, name, limit))
-            yield Case(f"{name}, a disk of 64 kB", partial(small_disk, name))
+            if name in FEW or not scope.quick:
+                yield Case(f"{name}, a disk of 64 kB", partial(small_disk, name))
     for name, words in PRINTING.items():
         if name in FEW or not scope.quick:
             yield Case(f"{name} > /dev/full", partial(full_output, words))
@@ -53,14 +54,12 @@ def cases(scope: Scope) -> Iterator[Case]:
     for name in COMMANDS:
         if name in FEW or not scope.quick:
             yield Case(f"{name}, the current folder is deleted", partial(deleted_folder, name))
-    yield Case("features, eight processes and one cache", eight_extractions)
     if scope.quick:
-        return  # `make test` runs the rest
+        return  # `make test` runs most of the rest
+    yield Case("features, eight processes and one cache", eight_extractions)
     names = "eight_processes or full_disk or cannot_be_made"
-    yield from results_of("tests/test_download.py", "-n0", "-k", names)
-    yield from results_of(
-        "tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged"
-    )
+    yield results_of("tests/test_download.py", "-n0", "-k", names)
+    yield results_of("tests/test_features_cache.py", "-n0", "-k", "full or space or processes or damaged")
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path, *named: str) -> None:

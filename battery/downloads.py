@@ -10,4 +10,4 @@ from battery.through_pytest import results_of
 
 def cases(scope: Scope) -> Iterator[Case]:
     """Every test of downloads."""
-    yield from results_of("tests/test_download.py")
+    yield results_of("tests/test_download.py")

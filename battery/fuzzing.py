@@ -6,6 +6,7 @@ that break a parser are left in ``tests/corpus/PARSER``, where an ordinary test 
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import shutil
@@ -28,7 +29,7 @@ MEGABYTES = 1024  # beyond what the libraries take
 def cases(scope: Scope) -> Iterator[Case]:
     """What was found before, and then every parser."""
     if not scope.quick:  # `make test` runs them
-        yield from results_of("tests/test_corpus.py", "-n0")
+        yield results_of("tests/test_corpus.py", "-n0")
     seconds = scope.count(2, 600)
     for name in PARSERS:
         yield Case(f"{name}, {seconds} s", partial(fuzz, name, seconds, scope.seed))
@@ -66,6 +67,7 @@ def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
     """The fuzzer itself, which ends with an error at the first bytes that break the parser."""
     import atheris
 
+    os.nice(19)  # all fuzzers run at once, and take what the other groups leave
     with atheris.instrument_imports(include=["residuum"]), tempfile.TemporaryDirectory() as warm:
         for content in examples(name):
             parse(name, content, Path(warm))  # imports whatever the parser needs

@@ -135,13 +135,15 @@ def certified(problem: Literal, blocks: Any, target: Any, code: Any, solution: A
     scale = 1 + problem.l2 + (0 if math.isinf(problem.w) else problem.w)
     found = violation(problem, blocks, target, code) / scale
     assert found <= 10 * solution.violation[i] + 1e-9, f"claimed {solution.violation[i]:.1e}, is {found:.1e}"
-    if not solution.converged[i]:
+    slack = 1e-12
+    if not solution.converged[i]:  # no proof is known, and SciPy may gain 1e-9 by codes of 1e8 that cancel
+        slack = 1e-6
+        assert problem.l2 == 0, "not converged with a ridge"
         assert nearly_dependent(blocks), "not converged"
-        return  # the best code so far, and said so
     assert found <= 1e-6, f"violation {found:.1e}"
     reached = value(problem, blocks, target, code)
     for name, best in oracle_values(problem, blocks, target).items():
-        assert reached <= best * (1 + 1e-9) + 1e-12, f"{name} reaches {best:.17g}, we {reached:.17g}"
+        assert reached <= best * (1 + 1e-9) + slack, f"{name} reaches {best:.17g}, we {reached:.17g}"
 
 
 def nearly_dependent(blocks: Any) -> bool:

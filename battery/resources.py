@@ -35,9 +35,14 @@ centres = rng.normal(size=(10, d)).astype(np.float32)
 labels = rng.integers(10, size=n)
 X = rng.standard_normal((n, d), dtype=np.float32)
 X += 2 * centres[labels]
-Q = rng.standard_normal((q, d), dtype=np.float32)
-model = classifier(name).fit(X, labels)
-model.predict(Q)
+# A few hard queries, whose codes use many samples, and others that are near one sample each.
+Q = 0.2 * rng.standard_normal((q, d), dtype=np.float32)
+Q[: q // 100] *= 5
+Q[q // 100 :] += X[rng.integers(n, size=q - q // 100)]
+model = classifier(name)
+if "tol" in model.get_params():
+    model.set_params(tol=0.01)  # memory is asked for, not digits
+model.fit(X, labels).predict(Q)
 print(json.dumps({"peak": peak() - before, "data": (X.nbytes + Q.nbytes) / 2**20}))
 """
 LOOP = """
@@ -74,9 +79,10 @@ print(json.dumps({"before": before, "after": used()}))
 def cases(scope: Scope) -> Iterator[Case]:
     """60,000 x 500 in float32 with 10,000 queries, and 2,000 turns of predicting."""
     size = (20_000, 100, 400) if scope.quick else (60_000, 500, 10_000)
-    for name in CLASSIFIERS:
+    names = list(CLASSIFIERS)
+    for name in names[::3] if scope.quick else names:
         yield Case(f"{name}, {size[0]} x {size[1]}, {size[2]} queries", partial(large, name, *size))
-    for name in CLASSIFIERS:
+    for name in names[1::3] if scope.quick else names:
         yield Case(f"{name}, predict again and again", partial(loop, name, scope.count(100, 2000)))
 
 

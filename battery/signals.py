@@ -34,9 +34,16 @@ from residuum import {name}
 rng = np.random.default_rng(0)
 X, Q = np.abs(rng.normal(size=(1500, 100))), np.abs(rng.normal(size=(400, 100)))
 model = {name}({options}).fit(X, np.arange(1500) % 10)
-print("ready", flush=True)
-while True:
-    model.{call}
+labels = model.predict(Q[:20])
+for left in reversed(range({times})):
+    try:
+        print("ready", flush=True)
+        while True:
+            model.{call}
+    except KeyboardInterrupt:
+        assert (model.predict(Q[:20]) == labels).all(), "after an interrupt it answers otherwise"
+        if not left:
+            raise
 """
 CALLS = {"fit": "fit(X, np.arange(1500) % 10)", "predict": "predict(Q)"}
 MODELS = {"NRC": "", "exact NRC": "solver='exact'", "SoftNRC": "", "SRC": "", "CRC": "", "NSC": ""}
@@ -62,10 +69,12 @@ def cases(scope: Scope) -> Iterator[Case]:
             yield Case(f"data fetch, {number.name}, moment {moment}", partial(download, number, moment))
     for name in MODELS if not scope.quick else ("exact NRC", "SoftNRC"):
         for call in CALLS:
-            for number in SIGNALS:  # SIGTERM is left to the kernel, which ends any program
-                for moment in range(scope.count(1, 10 if number is signal.SIGINT else 2)):
-                    run_one = partial(library, name, call, number, 1000 * scope.seed + moment)
-                    yield Case(f"{name}.{call}, {number.name}, moment {moment}", run_one)
+            yield Case(f"{name}.{call}, SIGINT", partial(library, name, call, scope.count(2, 10), scope.seed))
+            for moment in range(scope.count(0, 2)):  # left to the kernel, which ends any program
+                seed = 1000 * scope.seed + moment
+                yield Case(
+                    f"{name}.{call}, SIGTERM, moment {moment}", partial(ended_by_kernel, name, call, seed)
+                )
 
 
 def undisturbed(name: str) -> None:
@@ -89,7 +98,8 @@ def duration(name: str) -> float:
 def interrupted(name: str, number: signal.Signals, seed: int, longest: Callable[[], float]) -> None:
     """One signal at one moment."""
     command = COMMANDS[name]
-    moment = np.random.default_rng([seed, int(number)]).uniform(0, min(longest(), LONGEST))
+    rng = np.random.default_rng([seed, int(number), *name.encode()])  # other moments for every command
+    moment = rng.uniform(0, min(longest(), LONGEST))
     with work_folder() as folder, started(command.line(), folder) as process:
         check_end(process, number, moment, command, folder)
 
@@ -169,14 +179,37 @@ def download(number: signal.Signals, moment: int) -> None:
         assert not (folder / "home" / "usps.bz2").exists()
 
 
-def library(name: str, call: str, number: signal.Signals, seed: int) -> None:
-    """A program of the user's own, which Python ends as it ends any other."""
-    script = LIBRARY.format(name=name.removeprefix("exact "), options=MODELS[name], call=CALLS[call])
-    with work_folder() as folder, started([sys.executable, "-c", script], folder) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()[1][-800:]
-        time.sleep(np.random.default_rng(seed).uniform(0, 1.5))
-        process.send_signal(number)
+def library(name: str, call: str, times: int, seed: int) -> int:
+    """A program of the user's own goes on after all interrupts but the last, with the model as it was."""
+    rng = np.random.default_rng(seed)
+    with work_folder() as folder, started(program(name, call, times), folder) as process:
+        for _ in range(times):
+            signalled(process, signal.SIGINT, rng)
         code, _, err = ended(process)
-        assert code in (*ENDS, 1), f"exit code {code}: {err[-800:]}"
-        assert code != 1 or err.rstrip().endswith("KeyboardInterrupt"), err[-800:]
+        assert code in (-signal.SIGINT, 130, 1), f"exit code {code}: {err[-800:]}"
+        assert err.rstrip().endswith("KeyboardInterrupt"), err[-800:]
+    return times
+
+
+def ended_by_kernel(name: str, call: str, seed: int) -> None:
+    """A program of the user's own that does nothing about SIGTERM."""
+    with work_folder() as folder, started(program(name, call, 1), folder) as process:
+        signalled(process, signal.SIGTERM, np.random.default_rng(seed))
+        code, _, err = ended(process)
+        assert code == -signal.SIGTERM, f"exit code {code}: {err[-800:]}"
+
+
+def program(name: str, call: str, times: int) -> list[str]:
+    """The command line of a program that calls one method again and again, and goes on after interrupts."""
+    script = LIBRARY.format(
+        name=name.removeprefix("exact "), options=MODELS[name], call=CALLS[call], times=times
+    )
+    return [sys.executable, "-c", script]
+
+
+def signalled(process: subprocess.Popen[str], number: signal.Signals, rng: np.random.Generator) -> None:
+    """Wait until the program is ready, and a moment more; then send it a signal."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1][-800:]
+    time.sleep(rng.uniform(0, 0.8))
+    process.send_signal(number)

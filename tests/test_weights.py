@@ -95,6 +95,19 @@ def test_a_whole_weight_is_as_good_as_repeating_the_sample(model, dtype, n_featu
     np.testing.assert_allclose(*found, atol=1e-8 if dtype == np.float64 else 1e-3)
 
 
+@pytest.mark.parametrize("model", [CRC(), CROC(), CRC(l2=1e-6), CROC(l2=1e-6)], ids=str)
+@pytest.mark.parametrize("n_features", [6, 30])
+def test_quotients_by_a_small_energy_keep_their_digits(model, n_features):
+    # Queries that are samples leave other classes codes of the size of the ridge, and CRC divides by those.
+    # The ridge is small where samples are few: products of atoms would lose the digits of such codes.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y, weights = rng.random((15, n_features)), rng.permutation(15) % 3, rng.integers(0, 5, 15)
+        light = clone(model).fit(X, y, weights)
+        heavy = clone(model).fit(X.repeat(weights, axis=0), y.repeat(weights))
+        np.testing.assert_allclose(light.residuals(X), heavy.residuals(X), rtol=1e-7, err_msg=f"seed {seed}")
+
+
 def test_explanations_tell_the_coefficient_of_the_sample():
     X, y = load_wine(return_X_y=True)
     weights = np.arange(len(X)) % 4

@@ -33,6 +33,7 @@ from residuum.solvers.factors import (
     AtomFactor,
     FeatureFactor,
     Inverse,
+    StackedFactor,
     factored,
     inverted,
     inverted_triangle,
@@ -47,7 +48,7 @@ from residuum.system.threads import single_threaded_blas
 # exceeds the second number, energies are computed from codes.
 LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
 # The matrix from a query to its code has a norm of up to 1/(2 sqrt(l2)), by which it magnifies rounding.
-# Below this l2 codes over float32 atoms are computed in float64.
+# Below this l2 codes over float32 atoms are computed in float64, and those of CRC without products of atoms.
 LEAST_SINGLE_L2 = 1e-4
 EPS = float(np.finfo(np.float64).eps)
 
@@ -74,7 +75,8 @@ class ClosedForm:
         dictionary = self.dictionary
         per_query = dictionary.n_classes * dictionary.n_features * (8 // dictionary.dtype.itemsize)
         cheaper = per_query <= 2 * dictionary.n_atoms and dictionary.n_atoms > dictionary.n_features
-        return cheaper and dictionary.spectrum is None and self.problem.l2 >= LEAST_L2
+        least = LEAST_L2 if self.problem.classwise else LEAST_SINGLE_L2
+        return cheaper and dictionary.spectrum is None and self.problem.l2 >= least
 
     @property
     def entries_per_query(self) -> int:
@@ -91,8 +93,10 @@ class ClosedForm:
         return self.dictionary if enough else self.dictionary.in_float64
 
     @cached_property
-    def _form(self) -> AtomFactor | FeatureFactor | EncoderForm | MomentForm:
+    def _form(self) -> AtomFactor | FeatureFactor | StackedFactor | EncoderForm | MomentForm:
         problem, dictionary = self.problem, self._coding
+        if not problem.classwise and problem.l2 < LEAST_SINGLE_L2 and dictionary.spectrum is None:
+            return StackedFactor(dictionary, problem, problem.l2)
         by_atoms = problem.shared and dictionary.n_atoms <= dictionary.n_features
         if not problem.classwise or by_atoms:
             return quadratic_factor(dictionary, problem, problem.l2)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, qr
+from scipy.linalg import cho_factor, cho_solve, qr, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotri, dtrtri
 
@@ -115,6 +115,30 @@ class FeatureFactor:
         if scale != 1:
             result += (scale - 1) * points
         return result
+
+
+class StackedFactor:
+    """``Q^{-1} X'`` from QR factors of the atoms with ``sqrt(ridge)*I`` below them; classwise must be zero.
+
+    Rounding moves codes from products of atoms by up to eps/ridge, and these by up to eps/sqrt(ridge).
+    """
+
+    def __init__(self, dictionary: Dictionary, problem: CodingProblem, ridge: float) -> None:
+        weight = problem.shared**0.5
+        atoms = weight * dictionary.atoms.astype(np.float64, copy=False)
+        tall = atoms if dictionary.n_atoms > dictionary.n_features else atoms.T
+        below = ridge**0.5 * np.eye(tall.shape[1])
+        columns, triangle = qr(np.vstack([tall, below]), mode="economic", check_finite=False)
+        solution = solve_triangular(triangle, columns[: len(tall)].T, check_finite=False) / weight
+        encoder = solution.T if tall is atoms else solution  # (n_atoms, n_features)
+        self._encoder = encoder.astype(dictionary.dtype, copy=False)
+
+    def prepare(self, *, codes: bool = True) -> None:
+        """Nothing is left to do."""
+
+    def encode(self, queries: FloatArray) -> FloatArray:
+        """``Q^{-1} X'y`` for every query, shape (n_queries, n_atoms)."""
+        return queries @ self._encoder.T
 
 
 def quadratic_factor(
