@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import httpx
 
-PATIENCE = 180  # seconds after which a test is given up; nothing waits for this long where all is well
+PATIENCE = 600  # seconds after which a test is given up; nothing waits for this long where all is well
 
 
 class Server:

@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import re
 import secrets
 import sys
 import time
@@ -70,6 +71,7 @@ CONTENT_TYPES = (
     "image/webp",
     "image/x-portable-anymap",
 )
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 _DRAINED = 8  # times the body limit that is read and thrown away, so that the client can read the refusal
 
 
@@ -346,12 +348,9 @@ def _as_refusal(error: Exception, debug: bool) -> RequestError:
 
 
 def split_host(text: str) -> tuple[str, str]:
-    """Name and port of a Host header or the like; the port is empty where there is none."""
-    if text.startswith("["):
-        name, _, rest = text[1:].partition("]")
-        return name.lower(), rest.removeprefix(":")
-    name, _, port = text.partition(":")
-    return name.lower(), port
+    """Name and port of a Host header; both are empty where it is no host, the port where there is none."""
+    found = _HOST.fullmatch(text.lower())
+    return ("", "") if found is None else (found["six"] or found["name"], found["port"] or "")
 
 
 def _is_ours(host: str, guards: Guards) -> bool:
