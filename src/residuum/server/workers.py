@@ -139,7 +139,8 @@ class _Supervisor:
             self.again[number] = time.monotonic() + PAUSE
 
     def _end(self) -> None:
-        """Let every worker finish what it has begun."""
+        """Let every worker finish what it has begun; nobody accepts connections any more."""
+        self.listening.close()
         for worker in self.workers:
             worker.signal(signal.SIGTERM)
         until = time.monotonic() + GRACE + 5
