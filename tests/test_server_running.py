@@ -434,6 +434,22 @@ def test_a_request_that_takes_too_long_is_refused():
     assert run(asked(guarded(fine, limits=limits), receive=silent))[0] == 408
 
 
+def test_a_request_that_is_cut_off_by_the_end_of_the_server_gets_no_5xx():
+    async def story():
+        begun = asyncio.Event()
+
+        async def forever(request):
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(asked(guarded(forever)))
+        await begun.wait()
+        task.cancel()
+        return await task
+
+    assert run(story())[0] == 408
+
+
 def test_an_endpoint_is_cancelled_when_its_client_goes():
     cancelled = []
 

@@ -15,8 +15,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from residuum.server.guards import HEADER_BYTES
+
 HEADER_SECONDS = 20.0  # for the headers of a request; a connection that sends none is closed after as long
-HEADER_BYTES = 32 * 2**10
 
 
 class Connection(H11Protocol):
@@ -83,6 +84,7 @@ def server_of(app: Any, *, grace: int) -> Server:
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what a client does wrong is told to the client
         access_log=False,
         proxy_headers=False,
         server_header=False,

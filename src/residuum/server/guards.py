@@ -6,6 +6,7 @@ what                                   status
 Host that is not this server           421; so a foreign name that resolves to this machine is no way in
 Origin of another site                 403
 content type that is not taken         415
+too many headers                       431
 token missing or wrong                 401
 body of more than 10 MB                413
 too many requests, or bytes, at once   429, with Retry-After
@@ -71,6 +72,7 @@ CONTENT_TYPES = (
     "image/webp",
     "image/x-portable-anymap",
 )
+MOST_HEADERS, HEADER_BYTES = 100, 32 * 2**10
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 _DRAINED = 8  # times the body limit that is read and thrown away, so that the client can read the refusal
 
@@ -237,11 +239,14 @@ class _Exchange:
         except TimeoutError:
             with contextlib.suppress(Exception):
                 await self._refuse(RequestError(408, f"The request took longer than {limit:g} seconds."))
+        except asyncio.CancelledError:  # uvicorn would answer 500
+            with contextlib.suppress(Exception):
+                await self._refuse(RequestError(408, "The server ended before the request was answered."))
 
     async def _refuse(self, error: RequestError) -> None:
         if self.answer.status:
             return  # the answer had begun: the server closes the connection
-        if not self.read_all and error.status != 408 and "expect" not in self.headers:
+        if not self.read_all and error.status not in (408, 429) and "expect" not in self.headers:
             await self._drain()
         await self.answer.refuse(error, close=not self.read_all)
 
@@ -259,6 +264,7 @@ class _Exchange:
         guards = self.guards
         if self.app.in_flight > guards.limits.requests:
             raise too_busy(f"it handles {guards.limits.requests} requests")
+        check_headers(self.scope)
         check_host(self.headers.get("host"), guards)
         check_origin(self.headers, guards)
         if guards.needs_token(self.scope):
@@ -345,6 +351,13 @@ def _as_refusal(error: Exception, debug: bool) -> RequestError:
         name = type(error).__name__
         print(f"residuum: unexpected {name} in a request; --debug shows where.", file=sys.stderr, flush=True)
     return RequestError(422, f"The request could not be answered ({type(error).__name__}).")
+
+
+def check_headers(scope: Scope) -> None:
+    """Refuse more headers, or longer ones, than any honest client sends."""
+    headers = scope["headers"]
+    if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > HEADER_BYTES:
+        raise RequestError(431, f"A request may have {MOST_HEADERS} headers of {HEADER_BYTES} bytes in all.")
 
 
 def split_host(text: str) -> tuple[str, str]:
