@@ -17,7 +17,11 @@ from residuum import NRC, explain_by_examples
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
-NEEDS = {"mcr_als": "pymcr", "dask_queries": "dask.array"}  # what is not among our own dependencies
+NEEDS = {  # what is not among our own dependencies
+    "mcr_als": "pymcr",
+    "dask_queries": "dask.array",
+    "serve_client": "uvicorn",
+}
 
 
 def run_script(path, *args, cwd):

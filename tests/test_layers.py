@@ -34,7 +34,8 @@ DOORS = {
     "paper": IDEA
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
-    "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
+    "server": {"errors", "system", "estimators", "features", "inputs", "models", "explain"},
+    "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments", "server"},
     "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
 }

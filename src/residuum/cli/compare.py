@@ -172,6 +172,7 @@ def _own_samples(
     )
     from residuum.inputs.row_ids import without_row_ids
     from residuum.models.preparing import chosen_features
+    from residuum.models.queries import step_text
 
     found, numbers = training_data.read_with_test(path, options), "columns"
     if found.labels is None:
@@ -181,7 +182,7 @@ def _own_samples(
     if found.kind == "images":
         with input_output.report_warnings():
             found, extractor = training_data.features_of_images(found, options)
-        numbers = "pixels" if extractor is None else f"features by {input_output.step_text(extractor)}"
+        numbers = "pixels" if extractor is None else f"features by {step_text(extractor)}"
         if found.split is None and hasattr(extractor, "learned_array"):
             numbers += " (words learned from all images without their labels; --test keeps test images apart)"
     elif options["extractor"] is not None:
