@@ -34,6 +34,8 @@ DOORS = {
     "paper": IDEA
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
+    "explorer": IDEA
+    | {"system", "solvers", "estimators", "features", "inputs", "models", "reports", "explain"},
     "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
     "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
