@@ -34,9 +34,11 @@ DOORS = {
     "paper": IDEA
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
+    "server": {"errors", "system", "estimators", "features", "inputs", "models", "explain"},
     "explorer": IDEA
-    | {"system", "solvers", "estimators", "features", "inputs", "models", "reports", "explain"},
-    "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments"},
+    | {"system", "solvers", "estimators", "features", "inputs", "models", "reports", "explain", "server"},
+    "cli": IDEA
+    | {"system", "features", "inputs", "models", "reports", "explain", "experiments", "server", "explorer"},
     "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
 }

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from residuum.cli.input_output import (
-    features_used,
     read_queries,
     report_warnings,
     require_convergence,
@@ -44,6 +43,7 @@ def evaluate(
     """
     from residuum.models import answer, samples_in_model
     from residuum.models import evaluate as figures
+    from residuum.models.queries import features_used
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:

@@ -11,7 +11,6 @@ import click
 
 from residuum.cli.input_output import (
     check_target,
-    features_used,
     read_queries,
     report_warnings,
     require_convergence,
@@ -61,6 +60,7 @@ def explain(
     from residuum.explain.page import explanation_page
     from residuum.explain.rows import explain_row, find_row
     from residuum.explain.text import atom_table, class_table, feature_table
+    from residuum.models.queries import features_used
 
     with report_warnings():
         saved, queries = read_queries(model, data, options)

@@ -13,11 +13,8 @@ import click
 from residuum import __version__
 from residuum.cli import options as shared
 from residuum.cli.input_output import (
-    EXTRACTOR,
     check_target,
-    encoder_of,
     features_of_images,
-    features_used,
     read_with_test,
     report_warnings,
     require_convergence,
@@ -80,6 +77,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     from residuum.models.choosing import choose_method
     from residuum.models.file import save_model
     from residuum.models.preparing import chosen_features, encoding_notes, features_note
+    from residuum.models.queries import encoder_of, features_used
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
@@ -157,6 +155,7 @@ def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tu
     from residuum.inputs.image_features import guess_image_shape
     from residuum.inputs.row_ids import without_row_ids
     from residuum.inputs.splitting import train_test
+    from residuum.models.queries import EXTRACTOR
 
     train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")

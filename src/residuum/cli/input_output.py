@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import sys
@@ -19,10 +18,8 @@ import click
 from residuum.cli.options import DELIMITERS
 from residuum.errors import (
     DataError,
-    DataFormatError,
     DataNotFoundError,
     InterruptedRunError,
-    ModelFileError,
     NotConvergedError,
     ResiduumError,
     UsageError,
@@ -30,11 +27,8 @@ from residuum.errors import (
 from residuum.system.progress import tell_progress
 
 if TYPE_CHECKING:
-    from residuum.features import TableEncoder
     from residuum.inputs import OwnData
     from residuum.models.file import SavedModel
-
-EXTRACTOR = "images"  # name of the step of a model that takes image files
 
 
 def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
@@ -106,12 +100,13 @@ def read_queries(
     model. `with_model_features` gives image files their features.
     """
     from residuum.inputs import read_data
+    from residuum.models.queries import checked_queries
 
     saved, about, reading = _opened_model(model, options)
     if about.get("kind") == "images":
         queries = _listed_images(data, reading)
     else:
-        queries = _numbers(read_data(_one_file(data), split=split, **reading), saved, about)
+        queries = checked_queries(read_data(_one_file(data), split=split, **reading), saved)
     say_notes(queries)
     return saved, queries
 
@@ -122,21 +117,20 @@ def query_blocks(
     """The same by blocks of rows, so that a table may be of any length; images are one block."""
     saved, about, reading = _opened_model(model, options)
     if about.get("kind") != "images":
-        return saved, _number_blocks(_one_file(data), reading, saved, about)
+        return saved, _number_blocks(_one_file(data), reading, saved)
     queries = _listed_images(data, reading)
     say_notes(queries)
     return saved, iter([queries])
 
 
-def _number_blocks(
-    path: Path, reading: dict[str, Any], saved: SavedModel, about: dict[str, Any]
-) -> Iterator[OwnData]:
+def _number_blocks(path: Path, reading: dict[str, Any], saved: SavedModel) -> Iterator[OwnData]:
     from residuum.inputs import read_blocks
     from residuum.models import BLOCK_ROWS
+    from residuum.models.queries import checked_queries
 
     rows = left_out = 0
     for block in read_blocks(path, rows=BLOCK_ROWS, **reading):
-        queries = _numbers(block, saved, about)
+        queries = checked_queries(block, saved)
         if not rows:
             say_notes(queries)
         rows, left_out = rows + len(queries), left_out + queries.left_out
@@ -145,23 +139,15 @@ def _number_blocks(
         click.echo(f"{path}: {left_out} of {rows + left_out} rows with missing values are left out", err=True)
 
 
-def _numbers(queries: OwnData, saved: SavedModel, about: dict[str, Any]) -> OwnData:
-    """Samples of a model that takes numbers, if they are such and as many as it takes."""
-    if queries.kind == "images":
-        raise UsageError(f"The model takes numbers; {queries.source} is a folder of images.")
-    n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
-    return _checked_queries(queries, n_features, about.get("image_shape"))
-
-
 def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dict[str, Any], dict[str, Any]]:
     """The model, what `residuum fit` noted of its input, and how to read new data for it."""
-    from residuum.inputs import ExpectedColumns
     from residuum.models.file import open_model
+    from residuum.models.queries import encoder_of, expected_columns, input_notes
 
     asked = options["missing"]
     reading = _reading_arguments(options)
     saved = open_model(model)
-    about = _input_notes(model, saved.about)
+    about = input_notes(model, saved.about)
     encoder = encoder_of(saved.estimator)
     if asked == "impute" and encoder is None:
         raise UsageError(
@@ -169,21 +155,9 @@ def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dic
         )
     if asked is None and encoder is not None:
         reading["text"] = replace(reading["text"], missing="impute")
-    n_features = about.get("n_features") or getattr(saved.estimator, "n_features_in_", None)
-    if n_features is not None and about.get("kind") != "images":
-        columns = tuple(about.get("columns") or ()) or None
-        texts = () if encoder is None else tuple(encoder.is_text_.nonzero()[0].tolist())
-        without = tuple(about.get("without") or ())
-        reading["expected"] = ExpectedColumns(columns, n_features, about.get("label"), texts, without)
+    if (expected := expected_columns(saved)) is not None:
+        reading["expected"] = expected
     return saved, about, reading
-
-
-def encoder_of(estimator: Any) -> TableEncoder | None:
-    """The step of a model that takes the columns of a table as they are, if it has one."""
-    from residuum.features import TableEncoder
-
-    steps = (step for _, step in getattr(estimator, "steps", ()))
-    return next((step for step in steps if isinstance(step, TableEncoder)), None)
 
 
 def _one_file(data: Sequence[Path]) -> Path:
@@ -215,45 +189,6 @@ def _listed_images(data: Sequence[Path], reading: dict[str, Any]) -> OwnData:
     return read_image_list(paths, source="standard input")
 
 
-def _input_notes(model: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """What `residuum fit` noted of the data, or nothing; notes of another form are refused.
-
-    Notes are free, so any of these may be missing.
-    """
-    from residuum.models.parts import is_count
-
-    def texts(value: Any) -> bool:
-        return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-    tests: dict[str, Callable[[Any], bool]] = {
-        "kind": lambda value: value in ("table", "array", "images"),
-        "columns": texts,
-        "label": lambda value: isinstance(value, str | int),
-        "n_features": is_count,
-        "without": lambda value: isinstance(value, list) and all(type(i) is int for i in value),
-        "image_shape": lambda value: isinstance(value, list) and all(map(is_count, value)),
-        "features": lambda value: isinstance(value, dict),
-    }
-    notes = about.get("input", {})
-    for name, test in tests.items():
-        if not isinstance(notes, dict) or not (notes.get(name) is None or test(notes[name])):
-            raise ModelFileError(f"{model}: its note on '{name}' of the input is not one that fit writes.")
-    return notes
-
-
-def _checked_queries(queries: OwnData, n_features: int | None, shape: Sequence[int] | None) -> OwnData:
-    """Samples with as many features as the model takes, and with the shape of its pictures."""
-    assert queries.features is not None
-    found = queries.features.shape[1]
-    if n_features not in (None, found):
-        raise DataFormatError(
-            f"{queries.source} has {found} features for each sample, the model takes {n_features}."
-        )
-    if queries.image_shape is None and shape and math.prod(shape) == found:
-        return replace(queries, image_shape=tuple(shape))
-    return queries
-
-
 def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, Any]:
     """The samples with features, and the estimator that takes them; notes go to stderr.
 
@@ -262,11 +197,12 @@ def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, A
     from sklearn.pipeline import Pipeline
 
     from residuum.inputs.image_features import with_features, with_pixels
+    from residuum.models.queries import EXTRACTOR, extractor_name
 
     about, estimator = saved.about.get("input", {}), saved.estimator
     if queries.kind != "images":
         return queries, estimator
-    if _extractor_name(about) == "pixels":
+    if extractor_name(about) == "pixels":
         found = with_pixels(queries, about["image_shape"])
     elif not isinstance(estimator, Pipeline) or estimator.steps[0][0] != EXTRACTOR:
         raise UsageError("The model was fitted to images, but holds no step that reads them.")
@@ -275,33 +211,6 @@ def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, A
             found, estimator = with_features(queries, estimator[0], progress=progress), estimator[1:]
     say_notes(found, before=queries)
     return found, estimator
-
-
-def _extractor_name(about: dict[str, Any]) -> Any:
-    """What --with said when the model was fitted, by its notes on the input."""
-    return (about.get("features") or {}).get("with")
-
-
-def features_used(estimator: Any, about: dict[str, Any]) -> list[str]:
-    """What makes the features that the classifier of a whole model takes, one text for each step.
-
-    A step is named with the parameters that differ from its defaults. `about` is what `residuum fit` notes
-    of the input.
-    """
-    from sklearn.base import clone
-
-    texts = []
-    if _extractor_name(about) == "pixels":
-        shape = about.get("image_shape") or ()
-        texts.append(f"pixels of {'x'.join(map(str, shape))}" if shape else "pixels")
-    for _, step in getattr(estimator, "steps", [])[:-1]:
-        if step in (None, "passthrough"):
-            continue
-        plain = clone(step)
-        if "n_jobs" in plain.get_params(deep=False):
-            plain.set_params(n_jobs=None)  # changes no feature
-        texts.append(" ".join(repr(plain).split()))
-    return texts or ["numbers as they are"]
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import click
 
 from residuum.cli.input_output import (
     check_target,
-    features_used,
     output_file,
     query_blocks,
     report_warnings,
@@ -58,6 +57,7 @@ def predict(
     steps. Columns are found by name; labels are not needed.
     """
     from residuum.models import answer, records, score_heading
+    from residuum.models.queries import features_used
     from residuum.system.threads import limit_threads
 
     if out is not None:

@@ -25,6 +25,7 @@ lists them in its result; a transformer that is called with a list of paths rais
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -40,8 +41,9 @@ from residuum.errors import DataError, DataFormatError, DataNotFoundError, Usage
 # Pillow is imported where it is needed: importing the features must stay quick.
 
 Pixels = npt.NDArray[np.uint8]
-ImageSource = str | os.PathLike[str] | npt.NDArray[Any]
+ImageSource = str | os.PathLike[str] | bytes | npt.NDArray[Any]
 
+CONTENT = "the image"  # what errors call one that has no name
 MAX_PIXELS = 80_000_000
 RULES_VERSION = 1  # counted up when the same file would give other pixels
 # A closed list: Pillow knows formats that call other programs or fetch what they refer to.
@@ -97,8 +99,9 @@ def read_image(
 
     Parameters
     ----------
-    source : path or ndarray
-        A file; or pixels of shape (height, width) or (height, width, 3), uint8, or float in [0, 1].
+    source : path, bytes or ndarray
+        A file; the content of one; or pixels of shape (height, width) or (height, width, 3), uint8, or float
+        in [0, 1].
     mode : {"rgb", "grey"}, default="rgb"
         Channels of the result. Grey is 0.299 R + 0.587 G + 0.114 B.
     max_side : int or None, default=None
@@ -122,9 +125,10 @@ def read_image(
     if isinstance(source, np.ndarray):
         where, picture = "an array", Image.fromarray(_checked_pixels(source))
         picture = _resized(picture, _fitted(picture.size, max_side, max_short))
-    elif isinstance(source, (str, os.PathLike)):
-        where = os.fspath(source)
-        picture = _decoded(Path(source), mode == "grey", max_side, max_short)
+    elif isinstance(source, (str, os.PathLike, bytes)):
+        where = CONTENT if isinstance(source, bytes) else os.fspath(source)
+        file = source if isinstance(source, bytes) else Path(source)
+        picture = _decoded(file, mode == "grey", max_side, max_short)
     else:
         raise UsageError(
             f"An image must be a path or an array of pixels. Got {type(source).__name__} instead."
@@ -136,44 +140,52 @@ def read_image(
     return np.asarray(picture.convert("L" if mode == "grey" else "RGB"))
 
 
-def image_header(path: Path) -> tuple[int, int]:
-    """Width and height that a file declares; ImageError where it is no image."""
+def image_header(file: Path | bytes) -> tuple[int, int]:
+    """Width and height that a file, or its content, declares; ImageError where it is no image."""
     from PIL import Image
 
-    with refusing(path), Image.open(path, formats=FORMATS) as picture:
+    with refusing(file), Image.open(_stream(file), formats=FORMATS) as picture:
         return (int(picture.width), int(picture.height))
 
 
+def _stream(file: Path | bytes) -> Path | io.BytesIO:
+    return io.BytesIO(file) if isinstance(file, bytes) else file
+
+
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
+def refusing(file: Path | bytes) -> Iterator[None]:
     """Raise ImageError where a path is no ordinary file, or where reading it fails in any way."""
     from PIL import Image, UnidentifiedImageError
 
+    where = CONTENT if isinstance(file, bytes) else str(file)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait forever
-            raise ImageError(str(path), "not a regular file")
+        # Opening a pipe would wait forever.
+        if not isinstance(file, bytes) and not stat.S_ISREG(file.stat().st_mode):
+            raise ImageError(where, "not a regular file")
         yield
     except ImageError:
         raise
     except Exception as error:  # decoders raise nearly anything on damaged bytes
         if isinstance(error, UnidentifiedImageError):
-            reason = "not an image of a known format" if path.stat().st_size else "empty file"
+            size = len(file) if isinstance(file, bytes) else file.stat().st_size
+            reason = "not an image of a known format" if size else "empty file"
         elif isinstance(error, Image.DecompressionBombError):
             reason = f"too large: {error}"
         elif isinstance(error, OSError) and error.strerror:
             reason = f"cannot be read: {error.strerror}"
         else:
             reason = f"damaged or truncated: {str(error).strip() or type(error).__name__}"
-        raise ImageError(str(path), reason.replace("\n", " ").rstrip(".")) from error
+        raise ImageError(where, reason.replace("\n", " ").rstrip(".")) from error
 
 
-def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None) -> Any:
+def _decoded(file: Path | bytes, grey: bool, max_side: int | None, max_short: int | None) -> Any:
     from PIL import Image, ImageOps
 
-    with refusing(path), Image.open(path, formats=FORMATS) as picture:
+    where = CONTENT if isinstance(file, bytes) else str(file)
+    with refusing(file), Image.open(_stream(file), formats=FORMATS) as picture:
         if picture.width * picture.height > MAX_PIXELS:
             size = f"{picture.width} x {picture.height} pixels"
-            raise ImageError(str(path), f"too large: {size}, at most {MAX_PIXELS} are read")
+            raise ImageError(where, f"too large: {size}, at most {MAX_PIXELS} are read")
         width, height = _fitted(picture.size, max_side, max_short)
         # JPEG decodes its grey channel alone, or at 1/2, 1/4 or 1/8, for a fraction of the work; twice the
         # target keeps detail. Other formats ignore this.
@@ -184,19 +196,19 @@ def _decoded(path: Path, grey: bool, max_side: int | None, max_short: int | None
         with suppress(Exception):  # a damaged EXIF block
             upright = ImageOps.exif_transpose(picture)
         turned = upright.size != picture.size and upright.size == picture.size[::-1]
-        return _resized(_eight_bit(path, upright), (height, width) if turned else (width, height))
+        return _resized(_eight_bit(where, upright), (height, width) if turned else (width, height))
 
 
-def _eight_bit(path: Path, picture: Any) -> Any:
+def _eight_bit(where: str, picture: Any) -> Any:
     """RGB or grey with 8 bits per channel."""
     from PIL import Image
 
     if picture.mode == "F":
-        raise ImageError(str(path), "floating-point pixels, which have no agreed range")
+        raise ImageError(where, "floating-point pixels, which have no agreed range")
     if picture.mode.startswith("I"):
         values = np.asarray(picture).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
-            raise ImageError(str(path), "32-bit integer pixels, which have no agreed range")
+            raise ImageError(where, "32-bit integer pixels, which have no agreed range")
         return Image.fromarray(((values + 128) // 257).astype(np.uint8))
     if picture.has_transparency_data:
         layered = picture.convert("RGBA")

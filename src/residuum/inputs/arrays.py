@@ -20,7 +20,7 @@ from residuum.inputs.columns import ColumnOptions, TableFormat
 from residuum.inputs.matlab import mat_shapes, read_mat
 from residuum.inputs.own_data import Array, OwnData, checked, quoted_list
 from residuum.inputs.splitting import join_train_and_test
-from residuum.system.files import naming_damage, open_npz, view_npy
+from residuum.system.files import FileContent, naming_damage, open_npz, view_npy
 
 SAMPLES = ("x", "data", "samples", "features", "images", "fea", "inputs", "spectra", "embeddings")
 LABELS = ("y", "label", "labels", "target", "targets", "gnd", "class", "classes")
@@ -63,7 +63,7 @@ def _matlab_array(value: Any) -> Array:
     return np.char.strip(array) if array.dtype.kind == "U" else array
 
 
-def read_npy_pair(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
+def read_npy_pair(path: Path | FileContent, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read features and labels from two .npy files, mapped rather than loaded."""
     content, label = {"X": np.atleast_2d(_map_npy(path))}, None
     if options.labels is not None:
@@ -71,7 +71,9 @@ def read_npy_pair(path: Path, options: ColumnOptions, form: TableFormat) -> Iter
     yield _samples(path, content, options, form.missing, label=label)
 
 
-def _map_npy(path: Path) -> Array:
+def _map_npy(path: Path | FileContent) -> Array:
+    if isinstance(path, FileContent):
+        return view_npy(np.frombuffer(path.read_bytes(), dtype=np.uint8), str(path))
     if not path.is_file():
         raise DataNotFoundError(f"{path} does not exist.")
     with naming_damage(path, "an .npy file"):
@@ -139,7 +141,12 @@ def _train_and_test(
 
 
 def _samples(
-    path: Path, content: Mapping[str, Array], options: ColumnOptions, missing: str, *, label: str | None
+    path: Path | FileContent,
+    content: Mapping[str, Array],
+    options: ColumnOptions,
+    missing: str,
+    *,
+    label: str | None,
 ) -> OwnData:
     """Checked samples (n_samples, n_features) from arrays called X, y, names, split and groups."""
     if options.drop:
@@ -186,14 +193,14 @@ def _samples(
 
 
 def _samples_as_rows(
-    path: Path, X: Array, n_labels: int | None, options: ColumnOptions
+    path: Path | FileContent, X: Array, n_labels: int | None, options: ColumnOptions
 ) -> tuple[Array, tuple[str, ...]]:
     """Samples as rows. MATLAB users keep them as columns: the labels or what a model takes show it."""
     if n_labels is None:
         wanted = options.expected.n_features if options.expected is not None else X.shape[-1]
         as_columns = X.ndim == 2 and X.shape[1] != wanted and X.shape[0] == wanted
     else:
-        as_columns = path.suffix.lower() == ".mat" and X.shape[0] != n_labels and X.shape[-1] == n_labels
+        as_columns = str(path).lower().endswith(".mat") and X.shape[0] != n_labels and X.shape[-1] == n_labels
         if X.shape[0] != n_labels and not as_columns:
             raise DataFormatError(f"{path}: {n_labels} labels for samples of shape {X.shape}.")
     if not as_columns:

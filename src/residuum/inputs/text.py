@@ -24,7 +24,7 @@ import numpy as np
 from residuum.errors import DataFormatError, UsageError
 from residuum.inputs.columns import ROLE_NAMES, ColumnOptions, Columns, Roles, TableFormat, table_data
 from residuum.inputs.own_data import OwnData, quoted
-from residuum.system.files import opened_text, without_nul
+from residuum.system.files import FileContent, opened_text, without_nul
 from residuum.system.progress import tell_progress
 
 # Of equally good guesses the first wins: the mark that is rarer within texts and numbers.
@@ -62,7 +62,7 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def read_text(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
+def read_text(path: Path | FileContent, options: ColumnOptions, form: TableFormat) -> Iterator[OwnData]:
     """Read a text table; what the user did not say about its columns and its layout is guessed."""
 
     @contextmanager
@@ -75,11 +75,11 @@ def read_text(path: Path, options: ColumnOptions, form: TableFormat) -> Iterator
     return sample_blocks(opened, options, form)
 
 
-def _rows(path: Path, stream: TextIO, delimiter: str) -> Iterator[Row]:
+def _rows(path: Path | FileContent, stream: TextIO, delimiter: str) -> Iterator[Row]:
     """(line, cells) of every row that is not blank."""
     before = csv.field_size_limit(_MAX_FIELD)
     reader = csv.reader(without_nul(path, stream), delimiter=delimiter, strict=True)
-    line, size = 1, path.stat().st_size
+    line, size = 1, path.size if isinstance(path, FileContent) else path.stat().st_size
     try:
         for row in reader:
             if reader.line_num % _TOLD_ROWS == 0:
@@ -96,7 +96,7 @@ def _rows(path: Path, stream: TextIO, delimiter: str) -> Iterator[Row]:
         csv.field_size_limit(before)
 
 
-def _guess_delimiter(path: Path, text: Iterator[str]) -> str:
+def _guess_delimiter(path: Path | FileContent, text: Iterator[str]) -> str:
     """The delimiter under which the first lines make the most numbers in rows of one length."""
     lines = list(islice((line for line in text if line.strip()), 20))
     if not lines:

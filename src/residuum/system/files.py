@@ -75,8 +75,32 @@ def sha256(*pieces: Any) -> str:
     return digest.hexdigest()
 
 
+class FileContent:
+    """The content of a file that is on no disk, with what readers ask of a path; `name` is for messages."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name, self._content = name, content
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self._content)
+
+    def open(self, mode: str = "r", *, encoding: str | None = None, newline: str | None = None) -> Any:
+        """A stream of bytes for the mode "rb", else of text."""
+        raw = io.BytesIO(self._content)
+        return raw if mode == "rb" else io.TextIOWrapper(raw, encoding=encoding, newline=newline)
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
+        return self._content
+
+
 @contextmanager
-def opened_text(path: Path, encoding: str) -> Iterator[TextIO]:
+def opened_text(path: Path | FileContent, encoding: str) -> Iterator[TextIO]:
     """Open a file as text; whatever is wrong with its bytes becomes an error that names the line."""
     with path.open("rb") as raw:
         start = raw.read(4)
@@ -99,7 +123,7 @@ def opened_text(path: Path, encoding: str) -> Iterator[TextIO]:
             raise DataFormatError(_encoding_problem(path, encoding)) from None
 
 
-def _encoding_problem(path: Path, encoding: str) -> str:
+def _encoding_problem(path: Path | FileContent, encoding: str) -> str:
     where, content = str(path), path.read_bytes()
     try:
         content.decode(encoding)
@@ -113,7 +137,7 @@ def _encoding_problem(path: Path, encoding: str) -> str:
     )
 
 
-def without_nul(path: Path, stream: TextIO) -> Iterator[str]:
+def without_nul(path: Path | FileContent, stream: TextIO) -> Iterator[str]:
     """The lines of a file; a NUL byte in one of them is an error."""
     for i, line in enumerate(stream, 1):
         if "\x00" in line:

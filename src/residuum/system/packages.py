@@ -32,3 +32,9 @@ def opencv() -> Any:
 def torch() -> Any:
     """Return torch."""
     return package("torch", "pip install 'residuum[deep]'")
+
+
+def starlette_and_uvicorn() -> None:
+    """Make sure that a server can be started."""
+    for name in ("starlette", "uvicorn"):
+        package(name, "pip install 'residuum[explorer]'")
