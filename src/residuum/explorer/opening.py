@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from residuum.errors import UsageError
 from residuum.estimators import SoftNRC
@@ -13,16 +14,18 @@ from residuum.estimators.answers import steps_and_classifier
 from residuum.estimators.confidence import ConfidentClassifier
 from residuum.explorer.coding import Coder
 from residuum.explorer.queries import HeldOut
-from residuum.explorer.session import About, Exploration
+from residuum.explorer.session import About, Exploration, Takes
 from residuum.explorer.settings import Controls, settings_of
-from residuum.inputs import OwnData
+from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import thumbnails
 from residuum.models.file import SavedModel
 from residuum.models.preparing import kind_of
+from residuum.models.queries import EXTRACTOR, encoder_of, expected_columns
 
 DIGITS_PER_CLASS = 50
 THRESHOLD = 0.05  # below this margin the models that are fitted here answer "none of these"
 MOST_HELD_OUT = 1000
+MOST_SAMPLES = 6000  # of data that are fitted here, training and held out
 MOST_OWN = 300  # training samples that are coded over the others: each takes a solve of its own
 
 
@@ -41,12 +44,12 @@ def explore_digits() -> Exploration:
     held_out = HeldOut(
         samples[test], labels[test].astype(np.int64), [str(i) for i in test.tolist()], pictures[test]
     )
-    return explore_estimator(
-        model, about, held_out, names=[str(i) for i in train.tolist()], pictures=pictures[train]
-    )
+    names = [str(i) for i in train.tolist()]
+    takes = Takes(highest=16.0)
+    return explore_estimator(model, about, held_out, names=names, pictures=pictures[train], takes=takes)
 
 
-def explore_model(saved: SavedModel, title: str, queries: OwnData | None, estimator: Any) -> Exploration:
+def explore_model(saved: SavedModel, title: str, queries: OwnData | None = None) -> Exploration:
     """A saved model: its own training samples to code over, and others to look at.
 
     Parameters
@@ -58,9 +61,8 @@ def explore_model(saved: SavedModel, title: str, queries: OwnData | None, estima
     queries : OwnData or None
         Samples with features and labels to look at; None looks at the training samples themselves, each coded
         over the others.
-    estimator : classifier or Pipeline
-        What takes the features of `queries`: the model without the step that reads image files.
     """
+    extractor, estimator = without_extractor(saved.estimator)
     classifier = steps_and_classifier(estimator)[1]
     inputs = saved.about.get("input") or {}
     n_samples = int(classifier.dictionary_.samples.max()) + 1
@@ -84,7 +86,8 @@ def explore_model(saved: SavedModel, title: str, queries: OwnData | None, estima
         held_out = held_out_of(queries, classifier.classes_)
     else:
         held_out = _own_samples(classifier, names, pictures)
-    return explore_estimator(estimator, about, held_out, names=names, pictures=pictures)
+    takes = Takes(expected_columns(saved), encoder_of(saved.estimator) is not None, extractor=extractor)
+    return explore_estimator(estimator, about, held_out, names=names, pictures=pictures, takes=takes)
 
 
 def _kind(inputs: dict[str, Any], shape: tuple[int, ...] | None, classifier: Any) -> str:
@@ -95,8 +98,26 @@ def _kind(inputs: dict[str, Any], shape: tuple[int, ...] | None, classifier: Any
     return "embeddings" if not inputs.get("columns") and classifier.n_features_in_ >= 64 else "a table"
 
 
-def explore_data(train: OwnData, test: OwnData, estimator: Any, features: str) -> Exploration:
-    """Data to which a model was just fitted, and the samples that were held out."""
+def without_extractor(estimator: Any) -> tuple[Any, Any]:
+    """The step of a model that takes image files, or None, and the model after it."""
+    if isinstance(estimator, Pipeline) and estimator.steps[0][0] == EXTRACTOR:
+        return estimator[0], estimator[1:]
+    return None, estimator
+
+
+def explore_data(train: OwnData, test: OwnData, fitted: Any, features: str) -> Exploration:
+    """Data to which a model was just fitted, and the samples that were held out.
+
+    Parameters
+    ----------
+    train, test : OwnData
+        With features; without held-out ones the training samples are looked at, each coded over the others.
+    fitted : classifier or Pipeline
+        The model, with the step that reads image files if there is one.
+    features : str
+        What the features are, in words.
+    """
+    extractor, estimator = without_extractor(fitted)
     classifier = steps_and_classifier(estimator)[1]
     about = About(
         train.source,
@@ -112,11 +133,23 @@ def explore_data(train: OwnData, test: OwnData, estimator: Any, features: str) -
         held_out = held_out_of(test, classifier.classes_)
     else:
         held_out = _own_samples(classifier, names, pictures)
-    return explore_estimator(estimator, about, held_out, names=names, pictures=pictures)
+    raw, expected, highest = np.asarray(train.features), None, 255.0
+    if train.kind != "images":
+        expected = ExpectedColumns(train.columns, raw.shape[1], train.label, train.texts)
+    if train.image_shape is not None:
+        highest = float(raw.max())
+    takes = Takes(expected, encoder_of(estimator) is not None, highest, extractor)
+    return explore_estimator(estimator, about, held_out, names=names, pictures=pictures, takes=takes)
 
 
 def explore_estimator(
-    estimator: Any, about: About, held_out: HeldOut, *, names: list[str], pictures: np.ndarray | None
+    estimator: Any,
+    about: About,
+    held_out: HeldOut,
+    *,
+    names: list[str],
+    pictures: np.ndarray | None,
+    takes: Takes | None = None,
 ) -> Exploration:
     """Any fitted classifier of residuum, alone or at the end of a Pipeline.
 
@@ -132,6 +165,8 @@ def explore_estimator(
         Of the training samples.
     pictures : ndarray of uint8 or None
         Of the training samples.
+    takes : Takes or None
+        What people may bring.
     """
     steps, classifier = steps_and_classifier(estimator)
     threshold = getattr(classifier, "reject_threshold", None) or 0.0
@@ -141,7 +176,7 @@ def explore_estimator(
     if len(coder.classes) < 2:
         raise UsageError("There is only one class, so there is nothing to explore.")
     controls = Controls(coder.dictionary, own)
-    return Exploration(about, steps, coder, controls, held_out, names=names, pictures=pictures)
+    return Exploration(about, steps, coder, controls, held_out, names=names, pictures=pictures, takes=takes)
 
 
 def held_out_of(data: OwnData, classes: np.ndarray) -> HeldOut:
@@ -177,3 +212,13 @@ def _some_of_each(classes: np.ndarray, most: int) -> np.ndarray:
     members = (np.flatnonzero(classes == k) for k in np.unique(classes))
     picked = [some[np.unique(np.linspace(0, len(some) - 1, share).astype(int))] for some in members]
     return np.sort(np.concatenate(picked))
+
+
+def fewer_samples(data: OwnData) -> OwnData:
+    """At most `MOST_SAMPLES` of the data, evenly from every class, so that sliders stay quick."""
+    if len(data) <= MOST_SAMPLES or data.labels is None:
+        return data
+    chosen = _some_of_each(np.unique(data.labels, return_inverse=True)[1], MOST_SAMPLES)
+    return data.rows(chosen).noted(
+        f"{len(chosen)} of {len(data)} samples are explored, evenly from every class"
+    )

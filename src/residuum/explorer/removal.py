@@ -35,12 +35,15 @@ class SmallestSet:
         No smaller set changes the answer; equal to the number of samples where the set is a smallest one.
     solves : int
         How many codes were computed.
+    ended_early : bool
+        Whether the search was stopped before it had tried what it wanted to.
     """
 
     samples: tuple[int, ...] | None
     answer: int | None
     at_least: int
     solves: int
+    ended_early: bool = False
 
     @property
     def exact(self) -> bool:
@@ -72,7 +75,7 @@ def smallest_set(
     winner, candidates = first.label, search.candidates(first)
     found = _greedy(search, first)
     if found is None:
-        return SmallestSet(None, None, 1, search.solves)
+        return SmallestSet(None, None, 1, search.solves, not search.complete)
     found, at_least = _irreducible(search, found, winner), 1
     if len(found) > 1 and len(candidates) <= MOST_SOLVES:
         single = search.first_that_changes([(sample,) for sample in candidates], winner)
@@ -81,7 +84,8 @@ def smallest_set(
         pair = _pair(search, candidates, winner)
         found, at_least = (pair or found), 2 if pair is None else 3
     answer = exploration.class_of[search.without(found).label]
-    return SmallestSet(tuple(sorted(found)), answer, min(at_least, len(found)), search.solves)
+    bound = min(at_least, len(found))
+    return SmallestSet(tuple(sorted(found)), answer, bound, search.solves, not search.complete)
 
 
 class _Search:
@@ -108,6 +112,11 @@ class _Search:
         self.solves += 1
         return self._ask(tuple(samples))
 
+    def may_go_on(self) -> bool:
+        """Whether nobody has ended the search."""
+        self.complete = self.complete and self._goes_on()
+        return self.complete
+
     def candidates(self, explanation: Explanation) -> list[int]:
         """Samples whose removal can matter, those that carry most first.
 
@@ -122,8 +131,7 @@ class _Search:
     def first_that_changes(self, sets: Sequence[tuple[int, ...]], winner: Any) -> tuple[int, ...] | None:
         """The first set without which another class wins; None where there is none."""
         for samples in sets:
-            if not self._goes_on():
-                self.complete = False
+            if not self.may_go_on():
                 return None
             if self.without(samples).label != winner:
                 return samples
@@ -136,7 +144,7 @@ def _greedy(search: _Search, first: Explanation) -> tuple[int, ...] | None:
     explanation, winner, step = first, first.label, 1
     while explanation.label == winner:
         carriers = [atom for atom in explanation.atoms if atom.label == winner and atom.share > 0]
-        if explanation.runner_up is None or not carriers:
+        if explanation.runner_up is None or not carriers or not search.may_go_on():
             return None
         carriers.sort(key=lambda atom: -atom.share)
         gone += [atom.sample for atom in carriers[:step]]
@@ -153,11 +161,11 @@ def _irreducible(search: _Search, samples: tuple[int, ...], winner: Any) -> tupl
         before, position = len(kept), 0
         while position < len(kept):
             fewer = kept[:position] + kept[position + size :]
-            if fewer and search.without(fewer).label != winner:
+            if fewer and search.may_go_on() and search.without(fewer).label != winner:
                 kept = fewer
             else:
                 position += size
-        if size == 1 and len(kept) == before:
+        if (size == 1 and len(kept) == before) or not search.complete:
             return tuple(kept)
         size = max(1, size // 2)
 
@@ -172,6 +180,8 @@ def _pair(search: _Search, candidates: list[int], winner: Any) -> tuple[int, ...
         return None
     single, sets = set(candidates), []
     for sample in candidates:
+        if not search.may_go_on():
+            return None
         after = search.candidates(search.without((sample,)))
         sets += [(sample, other) for other in after if other > sample or other not in single]
         if len(sets) + search.solves > MOST_SOLVES:

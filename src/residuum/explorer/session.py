@@ -20,6 +20,7 @@ from residuum.explorer.coding import Coder
 from residuum.explorer.pictures import InkFrame, drawn_parts
 from residuum.explorer.queries import HeldOut, Query, back_through, through
 from residuum.explorer.settings import Controls, Settings
+from residuum.inputs import ExpectedColumns
 from residuum.system.json_text import plain
 
 SHOWN = 24  # training samples with their pictures
@@ -58,6 +59,28 @@ class About:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Takes:
+    """What is known about the raw features that people may bring.
+
+    Attributes
+    ----------
+    expected : ExpectedColumns or None
+        How a row of a table is read; None for numbers in order.
+    fills_gaps : bool
+        Whether missing values are filled in.
+    highest : float
+        The value of a white pixel.
+    extractor : transformer or None
+        What makes the raw features of an image file.
+    """
+
+    expected: ExpectedColumns | None = None
+    fills_gaps: bool = False
+    highest: float = 255.0
+    extractor: Any = None
+
+
 class Exploration:
     """A dictionary, samples to look at, and every question that the page asks about them.
 
@@ -77,6 +100,8 @@ class Exploration:
         ``names[i]`` is what a user calls training sample i.
     pictures : ndarray of uint8 or None
         ``pictures[i]`` is how training sample i looks.
+    takes : Takes or None
+        What people may bring.
     """
 
     def __init__(
@@ -89,7 +114,9 @@ class Exploration:
         *,
         names: list[str],
         pictures: np.ndarray | None = None,
+        takes: Takes | None = None,
     ) -> None:
+        self.takes = takes or Takes()
         self.about, self.steps, self.coder, self.controls = about, steps, coder, controls
         self.held_out, self.names, self.pictures = held_out, names, pictures
         self.classes: list[Any] = coder.classes.tolist()
@@ -123,7 +150,11 @@ class Exploration:
                     "held_out": held_out.pictures is not None,
                     "sharp": self.pictures is not None and max(self.pictures.shape[1:3]) <= 48,
                 },
-                "canvas": self.frame is not None,
+                "brings": {
+                    "drawing": self.frame is not None,
+                    "picture": self.about.shape is not None or self.takes.extractor is not None,
+                    "row": self.takes.extractor is None,
+                },
                 "held_out": {
                     "names": held_out.names,
                     "truth": held_out.truth,
