@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def explore_data(train: OwnData, test: OwnData, fitted: Any, features: str) -> E
     extractor, estimator = without_extractor(fitted)
     classifier = steps_and_classifier(estimator)[1]
     about = About(
-        train.source,
+        Path(train.source).name,
         kind_of(train),
         columns=train.columns,
         texts=train.texts,

@@ -64,7 +64,7 @@ def difference(values: FloatArray, shape: tuple[int, ...], *, span: float) -> Pi
     values = values.reshape(shape)
     if len(shape) == 3:
         values = values.mean(axis=2)
-    strength = np.clip(2 * np.abs(values) / (span or 1.0), 0, 1)
+    strength = np.clip(3 * np.abs(values) / (span or 1.0), 0, 1)
     pixels = np.empty((*values.shape, 4), dtype=np.uint8)
     pixels[..., :3] = np.where((values > 0)[..., None], MORE, LESS)
     pixels[..., 3] = np.round(255 * strength)

@@ -284,7 +284,7 @@ class Exploration:
                 for atom in found.atoms[:SHOWN]
             ],
             "atoms_used": found.atoms_used,
-            "code": [float(f"{value:.5g}") for value in code.tolist()],
+            "code": [float(f"{value:.6g}") for value in code.tolist()],
             "certificate": {
                 "violation": found.violation,
                 "gap": found.gap,

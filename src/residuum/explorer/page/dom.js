@@ -30,8 +30,8 @@ export function digits(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size < 1e-3 || size >= 1e5) return value.toExponential(1).replace("e", " e").replace("-", "−").replace(" e", "e");
-  const places = Math.max(0, 2 - Math.floor(Math.log10(size)));
-  return value.toFixed(Math.min(places, 4)).replace("-", "−");
+  const places = size >= 100 ? 1 : size >= 10 ? 2 : size >= 0.01 ? 3 : 4;
+  return value.toFixed(Number.isInteger(value) ? 0 : places).replace("-", "−");
 }
 
 // A number that tests and scripts can read in full.

@@ -78,6 +78,7 @@ export function explainView(summary) {
     parts.notes.hidden = !told;
     if (told) replace(parts.notes, told);
     replace(parts.certificate, certificate(found));
+    query.show(found);
     whatIf.update(found, before.found);
     const answer = found.rejected ? text.headline.none : summary.classes[found.winner];
     replace(aloud, text.headline.aloud(answer, digits(found.margin)));
@@ -86,7 +87,7 @@ export function explainView(summary) {
   return {
     element,
     update() {
-      query.update(state());
+      query.update();
       question.update();
       fetchAll();
     },

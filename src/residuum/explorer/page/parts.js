@@ -7,6 +7,7 @@ import { text } from "./strings.js";
 
 const CARDS = 12;
 const NEAREST = 12;
+const BESIDE = 4; // training samples beside the query, feature by feature
 
 const chip = (k) => h("span", { class: `chip ${colour(k)}`, "aria-hidden": "true" });
 const mark = (kind, words) => h("span", { class: `mark ${kind}` }, words);
@@ -92,6 +93,7 @@ export function sum(found, summary, brought, remove, preview) {
       show(drawn.reconstruction, words.reconstruction),
       h("span", { class: "sign", "aria-hidden": "true" }, words.equals),
       show(drawn.difference, `${words.difference}: ${words.differenceNote}`, { kind: "difference", note: h("span", null, words.difference, h("br"), h("span", { class: "soft" }, words.differenceNote)) }),
+      h("span", { class: "rule", "aria-hidden": "true" }),
       ["winner", "runner_up"].map((role) => {
         const k = found[role];
         if (k === null || !drawn[role]) return null;
@@ -122,12 +124,12 @@ function carriers(found, summary, remove) {
       summary.pictures.train ? picture(pictureAddress("train", atom.sample), words.card(atom.name, label, weight), { ...sharpness(summary), lazy: true }) : null,
       h("span", { class: "weight" }, h("data", { value: String(atom.coefficient) }, weight.replace("−", "− ")), summary.pictures.train ? " ×" : null),
       h("span", { class: "bar" }, h("i", { class: atom.coefficient < 0 ? "negative" : null, style: { width: `${(100 * Math.abs(atom.coefficient)) / longest}%` } })),
-      h("span", { class: "of" }, chip(atom.class), h("span", { class: "clipped" }, name(label))),
-      h("span", { class: "clipped soft", title: atom.name }, mark("train", text.marks.train), " ", name(atom.name)),
+      h("span", { class: "of" }, chip(atom.class), h("span", { class: "clipped label" }, name(label)), mark("train", text.marks.train)),
+      h("span", { class: "clipped soft", title: atom.name }, text.sum.sample, " ", name(atom.name)),
       h("button", { type: "button", class: "remove", "aria-label": words.remove(atom.name), title: words.remove(atom.name), onclick: () => remove(atom.sample) }, "×"),
     );
   };
-  const list = h("ul", { class: "carriers", id: "carriers" });
+  const list = h("ul", { class: summary.pictures.train ? "carriers" : "carriers words", id: "carriers" });
   const rest = found.atoms.length - CARDS;
   const toggle = rest > 0 ? h("button", { type: "button", class: "plain", id: "more-carriers", onclick: () => ((unfolded = !unfolded), fill()) }) : null;
   const fill = () => {
@@ -239,6 +241,8 @@ export function classBars(found, summary, remove, again) {
   return [h("h2", { id: "classes-heading" }, words.heading), h("div", { class: "wide", tabindex: "0", role: "region", "aria-labelledby": "classes-heading" }, table), toggle];
 }
 
+const featureValue = (value) => h("data", { value: String(value) }, String(Number(value.toPrecision(4))).replace("-", "−"));
+
 export function features(found, summary) {
   const { comparison } = found;
   if (!comparison) return null;
@@ -246,10 +250,10 @@ export function features(found, summary) {
   const cell = (value) =>
     value === null
       ? h("td")
-      : h("td", { class: Math.abs(value.away) > 1 ? "away" : Math.abs(value.away) <= 1 / 3 ? "alike" : null }, number(value.value));
+      : h("td", { class: Math.abs(value.away) > 1 ? "away" : Math.abs(value.away) <= 1 / 3 ? "alike" : null }, featureValue(value.value));
   const rival = comparison.rival;
   const sampleNames = new Map(found.atoms.map((atom) => [atom.sample, atom]));
-  const carriersShown = comparison.samples.filter((sample) => sampleNames.has(sample));
+  const carriersShown = comparison.samples.filter((sample) => sampleNames.has(sample)).slice(0, BESIDE);
   return [
     h("h2", { id: "features-heading" }, words.heading),
     h("div", { class: "wide", tabindex: "0", role: "region", "aria-labelledby": "features-heading" },
@@ -264,7 +268,7 @@ export function features(found, summary) {
         h("tbody", null, comparison.features.map((feature) =>
           h("tr", null,
             h("th", { scope: "row" }, name(feature.name)),
-            h("td", null, number(feature.query)),
+            h("td", null, featureValue(feature.query)),
             cell(feature.winner),
             rival === null ? null : cell(feature.rival),
             feature.samples.slice(0, carriersShown.length).map(cell)))))),

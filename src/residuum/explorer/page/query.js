@@ -17,7 +17,7 @@ export function queryCard(summary, failed) {
 
   const choose = (kind) => go({ source: kind === "number" ? null : kind, query: { number: state().query.number ?? 0 }, samples: [], classes: [] });
 
-  function update(result) {
+  function update() {
     const now = state();
     const kind = shownKind(now, kinds);
     if (shown !== kind) {
@@ -26,9 +26,9 @@ export function queryCard(summary, failed) {
       buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(kinds[i] === kind)));
       shown = kind;
     }
-    bodies[kind].update(now, result);
+    bodies[kind].update(now);
   }
-  return { element: card, update };
+  return { element: card, update, show: (found) => bodies[shown].show?.(found) };
 }
 
 // Which way to bring a query is shown; values come from a drawing or from a picture.
@@ -57,7 +57,6 @@ function picker(summary) {
     },
   });
   const step = (by) => open((state().query.number + by + names.length) % names.length);
-  const place = h("span", { class: "soft" });
   const called = h("span");
   let current = null;
   return {
@@ -68,7 +67,7 @@ function picker(summary) {
         h("button", { type: "button", id: "previous", "aria-label": words.previous, onclick: () => step(-1) }, "←"),
         thumbs.length ? strip : h("div", { class: "strip" }, called),
         h("button", { type: "button", id: "next", "aria-label": words.next, onclick: () => step(1) }, "→")),
-      h("div", { class: "position" }, field, place, h("span", { class: "soft" }, "·"), h("span", { class: "soft" }, words.label(own))),
+      h("div", { class: "position" }, field, h("span", { class: "soft" }, words.of(names.length, own))),
     ),
     update(now) {
       const i = now.query.number ?? 0;
@@ -83,7 +82,6 @@ function picker(summary) {
       } else replace(called, name(label(i)));
       current = i;
       field.value = i + 1;
-      replace(place, words.of(i, names.length));
     },
   };
 }
@@ -172,9 +170,16 @@ function canvas(summary, failed) {
         h("div", { class: "tools" },
           h("button", { type: "button", id: "undo", onclick: undo }, words.undo),
           h("button", { type: "button", id: "clear", onclick: clear }, words.clear))),
-      h("p", { class: "soft small" }, words.hint),
+      seen,
     ),
-    update() {},
+    update(now) {
+      if (!now.query.values) replace(seen, h("p", { class: "soft small" }, words.hint));
+    },
+    show(found) {
+      if (!found.values) return;
+      const small = picture(found.pictures?.query ?? "", words.seen, { sharp: summary.pictures.sharp });
+      replace(seen, h("figure", { class: "seen" }, small, h("figcaption", { class: "soft small" }, words.seen)));
+    },
   };
 }
 

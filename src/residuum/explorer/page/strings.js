@@ -23,7 +23,7 @@ export const text = {
     item: (name, truth) => `Sample ${name}${truth === null ? "" : `, true class ${truth}`}`,
     previous: "Previous sample",
     next: "Next sample",
-    of: (i, count) => `${i + 1} of ${count.toLocaleString("en")}`,
+    of: (count, own) => `of ${count.toLocaleString("en")} ${own ? "training samples, each coded over the others" : "held-out samples"}`,
     number: "Number of the sample",
   },
   canvas: {
@@ -84,8 +84,7 @@ export const text = {
     equals: "=",
     carriers: (shown, used) =>
       `${used.toLocaleString("en")} training samples take part. The ${shown} with the largest weights:`,
-    weight: "weight",
-    share: "share",
+    sample: "no.",
     none: "The code is zero: no training sample takes part.",
     more: (count) => `Show ${count} more`,
     fewer: "Show fewer",
