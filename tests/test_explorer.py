@@ -117,7 +117,7 @@ def test_without_samples_and_classes_it_is_a_fit_without_them(digits):
     lost = whole["runner_up"]
     removed = Removed.checked({"samples": gone, "classes": [lost]}, digits)
     found = digits.explain(query, settings, removed)
-    X, y = train_of(digits)
+    _, y = train_of(digits)
     kept = np.setdiff1d(np.flatnonzero(y != digits.classes[lost]), gone)
     expected = library(digits, settings, kept).explain(query.inputs[-1])
     assert digits.classes[found["winner"]] == expected.label

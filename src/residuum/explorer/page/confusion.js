@@ -25,6 +25,7 @@ export function confusionView(summary) {
 
   const fetchAll = newestOnly(async () => {
     const now = state();
+    const address = location.hash;
     element.dataset.ready = "false";
     element.classList.add("busy");
     const key = JSON.stringify(settings(now));
@@ -37,6 +38,7 @@ export function confusionView(summary) {
       replace(error, reason instanceof Refused ? text.failed(reason.message) : String(reason));
     }
     element.classList.remove("busy");
+    element.dataset.shown = address;
     if (now === state()) element.dataset.ready = "true";
   });
 
@@ -117,7 +119,7 @@ export function confusionView(summary) {
       const answered = called(column(found, i), words.rejected);
       const off = found.answered[i] !== found.truth[i] || found.rejected[i];
       return h("li", null,
-        h("a", { href: link({ view: "explain", query: { number: i }, source: null, samples: [], classes: [] }), "aria-label": words.open(names[i], truth, answered), "data-number": i },
+        h("a", { href: link({ view: "explain", query: { number: i }, source: null, samples: [], classes: [] }), title: words.open(names[i], truth, answered), "data-number": i },
           summary.pictures.held_out ? picture(pictureAddress("held-out", i), "", { sharp: summary.pictures.sharp, photo: !summary.pictures.sharp, lazy: true }) : h("span", { class: "clipped" }, name(names[i])),
           h("span", { class: off ? "off" : null }, name(words.item(truth, answered))),
           h("span", { class: "mark test" }, summary.held_out.own ? text.marks.own : text.marks.test)));

@@ -44,6 +44,7 @@ export function explainView(summary) {
 
   const fetchAll = newestOnly(async () => {
     const now = state();
+    const address = location.hash;
     element.classList.add("busy");
     element.dataset.ready = "false";
     const base = { query: sent(now.query), settings: settings(now) };
@@ -60,6 +61,7 @@ export function explainView(summary) {
       failed(reason);
     }
     element.classList.remove("busy");
+    element.dataset.shown = address;
     if (now === state()) element.dataset.ready = "true";
   });
 

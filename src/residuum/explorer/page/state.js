@@ -48,7 +48,8 @@ function parsed(hash) {
   const parameters = { ...known.usual };
   for (const { name } of known.sliders) {
     const value = given.get(name);
-    if (value !== null) parameters[name] = value === "inf" ? "inf" : Number(value);
+    if (value === "inf") parameters[name] = "inf";
+    else if (value !== null && Number.isFinite(Number(value))) parameters[name] = Number(value);
   }
   for (const [name, values] of Object.entries(known.choices)) {
     const found = values.find((value) => String(value) === given.get(name));
