@@ -35,7 +35,10 @@ DOORS = {
     | {"system", "solvers", "estimators", "selection", "features", "inputs", "models", "reports"}
     | {"explain", "experiments"},
     "server": {"errors", "system", "estimators", "features", "inputs", "models", "explain"},
-    "cli": IDEA | {"system", "features", "inputs", "models", "reports", "explain", "experiments", "server"},
+    "explorer": IDEA
+    | {"system", "solvers", "estimators", "features", "inputs", "models", "reports", "explain", "server"},
+    "cli": IDEA
+    | {"system", "features", "inputs", "models", "reports", "explain", "experiments", "server", "explorer"},
     "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
 }

@@ -66,6 +66,11 @@ class Change:
             vars(after)["normal"] = corrected(before.normal, new)
         return change
 
+    @classmethod
+    def none(cls, dictionary: Dictionary) -> Change:
+        """No change: what was prepared for the dictionary serves another problem over it."""
+        return cls(dictionary, dictionary, np.arange(dictionary.n_atoms), np.arange(dictionary.n_classes))
+
     @cached_property
     def added(self) -> Integers:
         """Positions in `after` of the new atoms."""

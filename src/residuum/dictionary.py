@@ -8,6 +8,7 @@ and ``d = c / sqrt(w)`` that is ``l2 d^2`` again: weights are in the atoms, and 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -134,7 +135,12 @@ class Dictionary:
         return cls(atoms, starts.astype(np.int64), order.astype(np.int64), weights=kept)
 
     def rotated(self, queries: FloatArray) -> tuple[Dictionary, FloatArray]:
-        """The same geometry with the eigenvectors of ``XX'`` as features, for the dictionary and queries.
+        """The dictionary of `rotation`, and the queries in its features."""
+        rotated, turn = self.rotation()
+        return rotated, turn(queries)
+
+    def rotation(self) -> tuple[Dictionary, Callable[[FloatArray], FloatArray]]:
+        """The same geometry with the eigenvectors of ``XX'`` as features, and what turns queries to them.
 
         One decomposition then serves every ridge. Codes and class residuals are those of the original: what
         a query has outside the span of the atoms is kept as one more feature, in which every atom is zero.
@@ -145,19 +151,22 @@ class Dictionary:
             products = atoms.T @ atoms
             spectrum = np.diagonal(products).copy()
             if np.abs(products - np.diag(spectrum)).max() <= 4 * self.n_atoms * _EPS * spectrum.max():
-                return replace(self, atoms=atoms, spectrum=spectrum), queries
+                return replace(self, atoms=atoms, spectrum=spectrum), lambda queries: queries
             spectrum, basis = np.linalg.eigh(products)
             spectrum, turned = np.maximum(spectrum, 0), atoms @ basis
-            return replace(self, atoms=turned, spectrum=spectrum), queries @ basis
+            return replace(self, atoms=turned, spectrum=spectrum), lambda queries: queries @ basis
         values, vectors = np.linalg.eigh(atoms @ atoms.T)
         kept = values > values[-1] * self.n_atoms * np.finfo(np.float64).eps
         spectrum, turned = values[kept], vectors[:, kept] * np.sqrt(values[kept])
         basis = (atoms.T @ vectors[:, kept]) / np.sqrt(spectrum)  # (n_features, rank)
-        inside = queries @ basis
-        outside = np.linalg.norm(queries - inside @ basis.T, axis=1)
+
+        def turn(queries: FloatArray) -> FloatArray:
+            inside = queries @ basis
+            outside = np.linalg.norm(queries - inside @ basis.T, axis=1)
+            return np.column_stack([inside, outside])
+
         turned = np.column_stack([turned, np.zeros(self.n_atoms)])
-        rotated = replace(self, atoms=turned, spectrum=np.append(spectrum, 0.0))
-        return rotated, np.column_stack([inside, outside])
+        return replace(self, atoms=turned, spectrum=np.append(spectrum, 0.0)), turn
 
     @property
     def n_atoms(self) -> int:

@@ -19,7 +19,7 @@ from residuum.cli.input_output import (
     say_notes,
 )
 from residuum.cli.options import FILE
-from residuum.cli.training_data import features_of_images, read_with_test
+from residuum.cli.training_data import prepared_samples, read_with_test
 from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import plain, to_json
 from residuum.system.progress import tell_progress
@@ -82,7 +82,7 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))
     automatic = _check_options(options)
     with limit_threads(n_jobs), report_warnings() as unconverged:
-        samples, before = _prepared(read_with_test(data, options), options)
+        samples, before = prepared_samples(read_with_test(data, options), options)
         recipe = Recipe(
             scattering=options["extractor"] == "scattering",
             features=chosen_features(samples, options, select=options["select"]),
@@ -145,36 +145,6 @@ def _confidence(options: dict[str, Any]) -> dict[str, Any]:
     if by:
         raise UsageError("--reject-by says how to measure confidence and needs a --reject-threshold.")
     return {"probability": True} if probability else {}
-
-
-def _prepared(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tuple[str, Any], ...]]:
-    """The data with features and a split into train and test, and the step that made the features."""
-    import numpy as np
-
-    from residuum.inputs.image_features import guess_image_shape
-    from residuum.inputs.row_ids import without_row_ids
-    from residuum.inputs.splitting import train_test
-    from residuum.models.queries import EXTRACTOR
-
-    train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
-    marks = np.full(len(data), "train", dtype="<U5")
-    marks[test] = "test"
-    read, (data, options["without"]) = data, without_row_ids(replace(data, split=marks), train)
-    say_notes(data, before=read)
-    if data.kind == "images":
-        data, extractor = features_of_images(data, options)
-        return data, () if extractor is None else ((EXTRACTOR, extractor),)
-    if options["extractor"] not in (None, "pixels", "scattering"):
-        raise UsageError(f"--with {options['extractor']} takes a folder of images. Got {data.source}.")
-    shape, n_features = options["image_shape"] or guess_image_shape(data), np.asarray(data.features).shape[1]
-    if shape is None or data.image_shape is not None:
-        return data, ()
-    if shape[0] * shape[1] != n_features:
-        raise UsageError(
-            f"--image-shape {shape[0]}x{shape[1]} is {shape[0] * shape[1]} pixels; {data.source} has "
-            f"{n_features} features."
-        )
-    return replace(data, image_shape=shape), ()
 
 
 def _held_out(fitted: Fitted, test: OwnData, n_before: int, out: Path) -> dict[str, Any]:

@@ -29,6 +29,7 @@ COMMANDS = {
     "episodes": "Compare few-shot and open-set answers on embeddings.",
     "evaluate": "Compare a model's answers with labelled data.",
     "explain": "Say why a model gave one row its label.",
+    "explore": "See why, live, in a browser.",
     "features": "Turn a folder of images into features.",
     "fit": "Fit a model to your own data and save it.",
     "predict": "Answer new data by a saved model.",

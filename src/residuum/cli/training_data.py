@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,3 +74,33 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
             found = with_features(data, extractor, progress=progress)
     say_notes(found, before=read)
     return found, extractor
+
+
+def prepared_samples(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, tuple[tuple[str, Any], ...]]:
+    """The data with features and a split into train and test, and the step that made the features."""
+    import numpy as np
+
+    from residuum.inputs.image_features import guess_image_shape
+    from residuum.inputs.row_ids import without_row_ids
+    from residuum.inputs.splitting import train_test
+    from residuum.models.queries import EXTRACTOR
+
+    train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
+    marks = np.full(len(data), "train", dtype="<U5")
+    marks[test] = "test"
+    read, (data, options["without"]) = data, without_row_ids(replace(data, split=marks), train)
+    say_notes(data, before=read)
+    if data.kind == "images":
+        data, extractor = features_of_images(data, options)
+        return data, () if extractor is None else ((EXTRACTOR, extractor),)
+    if options["extractor"] not in (None, "pixels", "scattering"):
+        raise UsageError(f"--with {options['extractor']} takes a folder of images. Got {data.source}.")
+    shape, n_features = options["image_shape"] or guess_image_shape(data), np.asarray(data.features).shape[1]
+    if shape is None or data.image_shape is not None:
+        return data, ()
+    if shape[0] * shape[1] != n_features:
+        raise UsageError(
+            f"--image-shape {shape[0]}x{shape[1]} is {shape[0] * shape[1]} pixels; {data.source} has "
+            f"{n_features} features."
+        )
+    return replace(data, image_shape=shape), ()

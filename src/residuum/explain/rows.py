@@ -126,12 +126,8 @@ def _class_parts(
     ``inputs[i]`` is what step i was given for the query; the last one is what the classifier was given. The
     result is empty where a step has no inverse, and `notes` then says so.
     """
-    kinds = [type(step).__name__ for step in steps]
-    for step, kind in zip(steps, kinds, strict=True):
-        # A sum of kernel coordinates is the image of no picture.
-        if kind == "KernelMap" or (kind not in INVERSES and not hasattr(step, "inverse_transform")):
-            notes.append(f"{kind} cannot be turned back into pixels, so the part of a class is not drawn.")
-            return {}
+    if not can_be_drawn(steps, notes):
+        return {}
     position = {sample: j for j, sample in enumerate(dictionary.samples.tolist())}
     labels = [part.label for part in whole.classes[:DRAWN] if part.norm > LEAST_NORM]
     parts: FloatArray = np.zeros((len(labels), dictionary.n_features))
@@ -139,13 +135,34 @@ def _class_parts(
         used = [atom for atom in whole.atoms if atom.label == label]
         coefficients = np.array([atom.coefficient for atom in used])
         part += coefficients @ dictionary.unit([position[atom.sample] for atom in used])
-    _, scale, norm = unit_rows(inputs[-1])
-    parts *= float(scale[0] * norm[0])
-    for step, kind, given in zip(reversed(steps), reversed(kinds), reversed(inputs[:-1]), strict=True):
-        parts = INVERSES[kind](step, given, parts) if kind in INVERSES else step.inverse_transform(parts)
-    if {"StandardScaler", "MinMaxScaler", "PCA"} & set(kinds):
+    parts = in_pixels(parts, steps, inputs)
+    if {"StandardScaler", "MinMaxScaler", "PCA"} & {type(step).__name__ for step in steps}:
         notes.append("The part of a class is drawn on top of the mean or minimum that the features lack.")
     return dict(zip(labels, parts, strict=True)) if np.isfinite(parts).all() else {}
+
+
+def can_be_drawn(steps: list[Any], notes: list[str]) -> bool:
+    """Whether sums of atoms can be turned back into pixels; `notes` says so where they cannot."""
+    for step in steps:
+        kind = type(step).__name__
+        # A sum of kernel coordinates is the image of no picture.
+        if kind == "KernelMap" or (kind not in INVERSES and not hasattr(step, "inverse_transform")):
+            notes.append(f"{kind} cannot be turned back into pixels, so the part of a class is not drawn.")
+            return False
+    return True
+
+
+def in_pixels(parts: FloatArray, steps: list[Any], inputs: list[FloatArray]) -> FloatArray:
+    """Sums of atoms, one in each row, in the space of the raw query and at its length.
+
+    ``inputs[i]`` is what step i was given for the query; the last one is what the classifier was given.
+    """
+    _, scale, norm = unit_rows(inputs[-1])
+    parts = parts * float(scale[0] * norm[0])
+    for step, given in zip(reversed(steps), reversed(inputs[:-1]), strict=True):
+        kind = type(step).__name__
+        parts = INVERSES[kind](step, given, parts) if kind in INVERSES else step.inverse_transform(parts)
+    return parts
 
 
 def _undo_eigenfaces(step: Any, given: FloatArray, parts: FloatArray) -> FloatArray:

@@ -24,12 +24,18 @@ def data_uri(image: Pixels, *, format: str = "PNG") -> str:
     format : {"PNG", "JPEG"}, default="PNG"
         PNG keeps every pixel; JPEG makes photographs small.
     """
+    content = png(image, format=format)
+    return f"data:image/{format.lower()};base64,{base64.b64encode(content).decode()}"
+
+
+def png(image: Pixels, *, format: str = "PNG") -> bytes:
+    """The content of an image file, made smaller likewise; the fourth channel of RGBA is opacity."""
     from PIL import Image
 
     step = -(-max(image.shape[:2]) // LARGEST_SIDE)
     buffer = io.BytesIO()
     Image.fromarray(image).reduce(step).save(buffer, format, optimize=True)
-    return f"data:image/{format.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return buffer.getvalue()
 
 
 def stretched(values: Any, shape: tuple[int, ...]) -> Pixels:

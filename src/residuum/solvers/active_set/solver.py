@@ -60,7 +60,10 @@ class ActiveSet:
     def follow(self, old: ActiveSet, change: Change) -> None:
         """Take over what `old` had prepared for the dictionary before a change, if it had."""
         if "_prepared" in old.__dict__:
-            self.__dict__["_prepared"] = prepare_changed_atoms(old._prepared, change)
+            same = change.after is change.before  # another problem over the same atoms
+            self.__dict__["_prepared"] = (
+                old._prepared if same else prepare_changed_atoms(old._prepared, change)
+            )
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""

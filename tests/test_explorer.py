@@ -1,0 +1,288 @@
+"""What the page shows, as plain data: equal to the library's own explanations, without HTTP."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from explorer_server import forty_classes
+
+from residuum import ConfidentClassifier, SoftNRC, save_model
+from residuum.dictionary import Dictionary
+from residuum.errors import UsageError
+from residuum.estimators import METHODS
+from residuum.explorer.opening import THRESHOLD, explore_digits, explore_model
+from residuum.explorer.pictures import InkFrame, difference
+from residuum.explorer.removal import smallest_set
+from residuum.explorer.session import SHOWN, Removed
+from residuum.models.file import open_model
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return explore_digits()
+
+
+def train_of(exploration):
+    """Unit training samples with their labels, in the order of their numbers."""
+    dictionary = exploration.coder.dictionary
+    order = np.argsort(dictionary.samples)
+    return dictionary.atoms[order], exploration.coder.classes[dictionary.atom_class[order]]
+
+
+def library(exploration, settings, samples=None):
+    """The classifier of the library with these settings, fitted to the same samples."""
+    X, y = train_of(exploration)
+    if samples is not None:
+        X, y = X[samples], y[samples]
+    return METHODS[settings.method](**settings.parameters).fit(X, y)
+
+
+ASKED = [
+    {"method": "NSC", "parameters": {"l2": 0.1}},
+    {"method": "SRC", "parameters": {"l1": 0.05}},
+    {"method": "SRC", "parameters": {"l1": 0.02, "positive": True}},
+    {"method": "CRC", "parameters": {"l2": 0.03, "rule": "residual"}},
+    {"method": "CROC", "parameters": {"weight": 0.3}},
+    {"method": "ProCRC", "parameters": {"gamma": 0.5}},
+    {"method": "NRC", "parameters": {"rho": 0.7, "max_iter": 9}},
+    {"method": "NRC", "parameters": {"solver": "exact", "rule": "scaled_residual"}},
+    {"method": "SoftNRC", "parameters": {"l2": 0.02, "neg_weight": 30.0}},
+    {"method": "SoftNRC", "parameters": {"neg_weight": 0.0, "rule": "reconstruction"}},
+    {"method": "SoftNRC", "parameters": {"neg_weight": "inf"}},
+]
+
+
+@pytest.mark.parametrize(
+    "asked", ASKED, ids=lambda asked: f"{asked['method']}-{list(asked['parameters'])[-1]}"
+)
+def test_every_setting_says_what_the_library_says(digits, asked):
+    settings = digits.controls.checked(asked)
+    query = digits.query(5)
+    found = digits.explain(query, settings)
+    expected = library(digits, settings).explain(query.inputs[-1])
+    assert digits.classes[found["winner"]] == expected.label
+    assert digits.classes[found["runner_up"]] == expected.runner_up
+    assert found["margin"] == pytest.approx(expected.margin, rel=1e-6, abs=1e-9)
+    for part in expected.classes:
+        told = found["classes"][digits.class_of[part.label]]
+        assert float(told["residual"]) == pytest.approx(part.residual, rel=1e-6)
+        assert told["share"] == pytest.approx(part.share, rel=1e-4, abs=1e-6)
+    code = np.zeros(digits.coder.dictionary.n_atoms)
+    for atom in expected.atoms:
+        code[digits.position[atom.sample]] = atom.coefficient
+    np.testing.assert_allclose(found["code"], code, rtol=1e-5, atol=1e-6)
+    assert found["atoms"][0]["coefficient"] == pytest.approx(expected.atoms[0].coefficient, rel=1e-6)
+    json.dumps(found, allow_nan=False)
+
+
+def test_the_own_settings_are_those_of_the_model_with_probability_and_threshold(digits):
+    settings, query = digits.controls.start, digits.query(5)
+    X, y = train_of(digits)
+    model = ConfidentClassifier(SoftNRC(), reject_threshold=THRESHOLD).fit(X, y)
+    found, expected = digits.explain(query, settings), model.explain(query.inputs[-1])
+    assert found["calibrated"]
+    told = [part["probability"] for part in found["classes"]]
+    by_label = {part.label: part.probability for part in expected.classes}
+    np.testing.assert_allclose(told, [by_label[label] for label in digits.classes], rtol=1e-5)
+    assert found["threshold"] == THRESHOLD
+    other = digits.explain(query, digits.controls.checked({"parameters": {"l2": 0.02}}))
+    assert not other["calibrated"], "probabilities hold for the settings they were calibrated for"
+
+
+def test_a_threshold_above_the_margin_rejects(digits):
+    query = digits.query(5)
+    margin = digits.explain(query, digits.controls.start)["margin"]
+    for threshold, rejected in ((margin + 0.01, True), (margin - 0.01, False)):
+        settings = digits.controls.checked({"threshold": threshold})
+        assert digits.explain(query, settings)["rejected"] is rejected
+
+
+def test_no_parameter_factors_the_dictionary_again(digits, monkeypatch):
+    digits.explain(digits.query(0), digits.controls.checked({"method": "SRC"}))
+    monkeypatch.setattr(Dictionary, "normal", property(lambda self: pytest.fail("summed again")))
+    monkeypatch.setattr(Dictionary, "rotation", lambda self: pytest.fail("decomposed again"))
+    monkeypatch.setattr(
+        "residuum.solvers.active_set.solver.prepare_atoms", lambda atoms: pytest.fail("prepared again")
+    )
+    for asked in ASKED:
+        settings = digits.controls.checked(asked)
+        digits.explain(digits.query(1), settings)
+
+
+def test_without_samples_and_classes_it_is_a_fit_without_them(digits):
+    settings, query = digits.controls.start, digits.query(5)
+    whole = digits.explain(query, settings)
+    gone = sorted(atom["sample"] for atom in whole["atoms"][:3])
+    lost = whole["runner_up"]
+    removed = Removed.checked({"samples": gone, "classes": [lost]}, digits)
+    found = digits.explain(query, settings, removed)
+    _, y = train_of(digits)
+    kept = np.setdiff1d(np.flatnonzero(y != digits.classes[lost]), gone)
+    expected = library(digits, settings, kept).explain(query.inputs[-1])
+    assert digits.classes[found["winner"]] == expected.label
+    assert found["margin"] == pytest.approx(expected.margin, rel=1e-6)
+    assert found["classes"][lost] is None
+    assert all(found["code"][digits.position[sample]] == 0 for sample in gone)
+
+
+def close_call(exploration, settings):
+    answers = exploration.confusion(settings)
+    return int(np.argmin(answers["margin"]))
+
+
+@pytest.mark.parametrize("method", ["SRC", "NRC", "SoftNRC"])
+def test_the_smallest_set_changes_the_answer_and_none_of_it_can_stay(digits, method):
+    exact = {"solver": "exact"} if method == "NRC" else {}
+    settings = digits.controls.checked({"method": method, "parameters": exact})
+    query = digits.query(close_call(digits, settings))
+    before = digits.explanation(query, settings)
+    found = smallest_set(digits, query, settings)
+    after = digits.explanation(query, settings, Removed(found.samples))
+    assert after.label != before.label
+    assert digits.class_of[after.label] == found.answer
+    for sample in found.samples if len(found.samples) > 1 else ():
+        others = tuple(each for each in found.samples if each != sample)
+        assert digits.explanation(query, settings, Removed(others)).label == before.label
+    assert 1 <= found.at_least <= len(found.samples)
+
+
+def small_exploration(seed):
+    """Few enough samples that every set of two can be tried."""
+    from residuum.explorer.opening import explore_estimator
+    from residuum.explorer.queries import HeldOut
+    from residuum.explorer.session import About
+
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(size=(14, 6)), np.arange(14) % 3
+    held_out = HeldOut(rng.uniform(size=(4, 6)), np.zeros(4, dtype=int), list("abcd"))
+    names = [str(i) for i in range(14)]
+    return explore_estimator(
+        SoftNRC().fit(X, y), About("small", "a table"), held_out, names=names, pictures=None
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("asked", [{"method": "SRC"}, {"method": "NRC"}, {}])
+def test_bounds_on_the_smallest_set_hold_against_every_pair(seed, asked):
+    small = small_exploration(seed)
+    settings, query = small.controls.checked(asked), small.query(0)
+    winner = small.explanation(query, settings).label
+    everyone = range(14)
+
+    def changes(*samples):
+        return small.explanation(query, settings, Removed(samples)).label != winner
+
+    singles = any(changes(i) for i in everyone)
+    pairs = any(changes(i, j) for i in everyone for j in range(i))
+    found = smallest_set(small, query, settings)
+    size = 1 if singles else 2 if pairs else 3
+    assert found.at_least <= size <= len(found.samples)
+    if found.exact and len(found.samples) < 3:
+        assert len(found.samples) == size
+
+
+def test_a_search_that_is_ended_keeps_its_bounds_honest(digits):
+    settings = digits.controls.start
+    found = smallest_set(digits, digits.query(5), settings, goes_on=lambda: False)
+    assert found.ended_early
+    assert found.samples is None
+    assert found.at_least == 1
+
+
+def test_confusion_is_what_predict_says(digits):
+    settings = digits.controls.checked({"method": "CRC"})
+    found = digits.confusion(settings)
+    model = library(digits, settings)
+    predicted = model.predict(digits.held_out.features)
+    assert [digits.classes[k] for k in found["answered"]] == predicted.tolist()
+    np.testing.assert_allclose(
+        found["margin"], model.answer(digits.held_out.features).margins, rtol=1e-6, atol=1e-9
+    )
+    assert found["correct"] == np.count_nonzero(predicted == digits.held_out.truth)
+    assert any(found["close"]), "some calls are close"
+    nearly = digits.confusion(digits.controls.checked({"method": "CRC", "threshold": 0.5}))
+    assert sum(nearly["rejected"]) > sum(found["rejected"])
+
+
+def test_a_model_codes_its_own_samples_over_the_others(tmp_path):
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(size=(30, 5)), np.repeat(["a", "b", "c"], 10)
+    path = save_model(
+        SoftNRC().fit(X, y), tmp_path / "m.residuum", about={"samples": [f"row {i}" for i in range(30)]}
+    )
+    opened = explore_model(open_model(path), "m.residuum")
+    query = opened.query(12)
+    found = opened.explain(query, opened.controls.start)
+    kept = np.setdiff1d(np.arange(30), [query.own_sample])
+    expected = SoftNRC().fit(X[kept], y[kept]).explain(X[query.own_sample])
+    assert found["query"]["own"]
+    assert opened.classes[found["winner"]] == expected.label
+    assert found["margin"] == pytest.approx(expected.margin, rel=1e-6)
+    assert all(atom["sample"] != query.own_sample for atom in found["atoms"])
+    answered = opened.confusion(opened.controls.start)["answered"]
+    assert answered[12] == found["winner"]
+
+
+def test_pictures_are_the_query_its_reconstruction_and_what_is_left(digits):
+    found = digits.explain(digits.query(0), digits.controls.start)
+    assert set(found["pictures"]) == {"query", "reconstruction", "difference", "winner", "runner_up"}
+    assert all(address.startswith("data:image/png;base64,") for address in found["pictures"].values())
+    pixels = difference(np.array([0.0, 1.0, -1.0, 0.1]), (2, 2), span=1.0)
+    assert pixels[0, 0, 3] == 0
+    assert pixels[0, 1, 3] == pixels[1, 0, 3] == 255
+    assert tuple(pixels[0, 1, :3]) != tuple(pixels[1, 0, :3])
+
+
+def test_tables_and_embeddings_get_features_instead_of_pictures():
+    people = forty_classes()
+    found = people.explain(people.query(0), people.controls.start)
+    assert found["pictures"] is None
+    assert len(found["comparison"]["features"]) == 12
+    first = found["comparison"]["features"][0]
+    assert first["query"] in people.held_out.features[0]
+    assert people.summary()["brings"] == {"drawing": False, "picture": False, "row": True}
+    assert len(found["atoms"]) == SHOWN
+
+
+def test_a_drawing_is_put_where_the_training_ink_lies(digits):
+    stroke = np.zeros((100, 100))
+    stroke[20:40, 10:14] = 1.0  # a small bar in a corner
+    placed = digits.frame.placed(stroke).reshape(8, 8)
+    rows, columns = np.nonzero(placed > 0.1)
+    assert np.ptp(rows) >= 6, "it is as tall as the digits are"
+    assert 2 <= columns.mean() <= 5, "and in the middle"
+    with pytest.raises(UsageError, match="empty"):
+        digits.frame.placed(np.zeros((20, 20)))
+    assert not InkFrame.suits(np.full((5, 8, 8), 200, dtype=np.uint8), (8, 8)), "photographs are not drawn"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"method": "KNN"},
+        {"parameters": {"l2": 1e9}},
+        {"parameters": {"l2": "much"}},
+        {"parameters": {"l2": math.nan}},
+        {"parameters": {"l2": True}},
+        {"method": "NRC", "parameters": {"max_iter": 2.5}},
+        {"method": "SRC", "parameters": {"l1": 1e-5}},
+        {"parameters": {"rule": "guess"}},
+        {"parameters": {"tol": 1}},
+        {"parameters": []},
+        {"threshold": -1},
+        [],
+    ],
+)
+def test_settings_outside_their_ranges_are_refused_in_one_sentence(digits, asked):
+    with pytest.raises(UsageError) as caught:
+        digits.controls.checked(asked)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"samples": [10**9]}, {"classes": list(range(10))}, {"samples": [True]}, {"samples": 3}, []]
+)
+def test_removing_what_is_not_there_is_refused(digits, asked):
+    with pytest.raises(UsageError):
+        Removed.checked(asked, digits)
