@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 EXTRACTOR = "images"  # name of the step of a model that takes image files
 
 
-def _reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options for reading out of `options` and return them as keyword arguments of `read_data`."""
     from residuum.inputs import TableFormat
 
@@ -76,7 +76,7 @@ def read_with_test(path: Path, options: dict[str, Any]) -> OwnData:
     from residuum.inputs import ExpectedColumns, read_data
     from residuum.inputs.splitting import join_train_and_test
 
-    reading = _reading_arguments(options)
+    reading = reading_arguments(options)
     test, split, group = options.pop("test"), options.pop("split"), options.pop("groups")
     twice = "--test brings the held-out samples: leave --split and --test-size out."
     if test is not None and (split is not None or options["test_size"] is not None):
@@ -159,7 +159,7 @@ def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dic
     from residuum.models.file import open_model
 
     asked = options["missing"]
-    reading = _reading_arguments(options)
+    reading = reading_arguments(options)
     saved = open_model(model)
     about = _input_notes(model, saved.about)
     encoder = encoder_of(saved.estimator)

@@ -34,6 +34,7 @@ COMMANDS = {
     "predict": "Answer new data by a saved model.",
     "reproduce": "Run the tables and figures of the paper again.",
     "results": "Write a page of results from run folders.",
+    "shard": "Write a dictionary in shards, of any size.",
 }
 
 

@@ -18,11 +18,11 @@ from residuum.dictionary import FloatArray
 from residuum.errors import UsageError
 from residuum.problem import Solution
 from residuum.rules import ClassParts
-from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, placed
+from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, placed, product
 from residuum.scale.parts import SummedParts
 from residuum.scale.shards import Shard
 from residuum.solvers import ADMM
-from residuum.solvers.factors import Inverse
+from residuum.solvers.factors import factored, inverted
 
 _LEAST_RIDGE = 1e-2  # A^{-1}y is as large as 1/ridge, and float32 cannot afford much
 
@@ -55,7 +55,7 @@ class ShardedADMM:
 
     def prepare(self) -> None:
         """Sum XX' over the shards and factor A."""
-        self._inverse = Inverse(self.dictionary.normal, self.rho / 2)
+        self._inverse = inverted(factored(self.dictionary.normal, self.rho / 2))
 
     def _vectors(self, queries: FloatArray) -> list[FloatArray]:
         """v_0, ..., v_{T-1} of every query."""
@@ -67,7 +67,8 @@ class ShardedADMM:
         for _ in range(self.max_iter):
             if vectors:
                 reach = self._shards.sums(_reach, vectors)["reach"]
-            vectors.append(self._inverse.apply(padded(y - reach, np.float64))[: len(y)].astype(self._kind))
+            vector = product(padded(y - reach, np.float64), self._inverse)[: len(y)]
+            vectors.append(vector.astype(self._kind))
         return vectors
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
@@ -89,10 +90,10 @@ class ShardedADMM:
 
 def _states(atoms: FloatArray, vectors: list[FloatArray]) -> FloatArray:
     """s_t for some atoms, from the padded vectors of all steps before."""
-    state = vectors[0] @ atoms.T
+    state = product(vectors[0], atoms.T)
     for vector in vectors[1:]:
         state = np.maximum(state, 0, out=state)
-        state += vector @ atoms.T
+        state += product(vector, atoms.T)
     return state
 
 
@@ -104,7 +105,7 @@ def _reach(shard: Shard, vectors: list[FloatArray]) -> dict[str, FloatArray]:
     for run in shard.runs:
         for some in blocks_of(run):
             block = atoms[some].astype(kind, copy=False)
-            reach += np.abs(_states(block, rows)) @ block
+            reach += product(np.abs(_states(block, rows)), block)
     return {"reach": reach[: len(vectors[0])]}
 
 
@@ -118,7 +119,7 @@ def _class_sums(shard: Shard, vectors: list[FloatArray]) -> dict[Any, FloatArray
         for some in blocks_of(run):
             block = atoms[some].astype(kind, copy=False)
             codes = np.maximum(_states(block, rows), 0)
-            reach += codes @ block
+            reach += product(codes, block)
             energy += np.einsum("qj,qj->q", codes, codes)
         found["class", run.label], found["energy", run.label] = reach[:count], energy[:count]
     return found

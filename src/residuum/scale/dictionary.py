@@ -185,6 +185,16 @@ def padded(rows: FloatArray, dtype: Any) -> FloatArray:
     return wide
 
 
+def product(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """``rows @ matrix`` for padded rows, the same bits for a row whatever the number of rows.
+
+    BLAS has other kernels for small products, so small matrices are always multiplied by 48 rows at a time.
+    """
+    if ROW_MULTIPLE * matrix.size > 2**22:
+        return rows @ matrix
+    return np.concatenate([rows[i : i + ROW_MULTIPLE] @ matrix for i in range(0, len(rows), ROW_MULTIPLE)])
+
+
 def _add(total: dict[Any, Any], more: dict[Any, Any]) -> None:
     for name, array in more.items():
         if name not in total:
@@ -234,5 +244,7 @@ def _correlations(shard: Shard, points: FloatArray) -> FloatArray:
     rows = padded(points, dtype)
     for first in range(0, len(atoms), ATOMS_AT_ONCE):
         some = atoms[first : first + ATOMS_AT_ONCE]
-        found[:, first : first + ATOMS_AT_ONCE] = (rows @ some.astype(dtype, copy=False).T)[: len(points)]
+        found[:, first : first + ATOMS_AT_ONCE] = product(rows, some.astype(dtype, copy=False).T)[
+            : len(points)
+        ]
     return found

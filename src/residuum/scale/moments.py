@@ -10,7 +10,7 @@ import numpy as np
 from residuum.dictionary import FloatArray
 from residuum.errors import UsageError
 from residuum.rules import ClassParts, MomentParts
-from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded
+from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, product
 from residuum.scale.shards import Shard
 from residuum.solvers import ClosedForm
 from residuum.solvers.closed_form import LEAST_L2, MomentForm
@@ -68,7 +68,7 @@ def _energies_of(shard: Shard, vectors: list[FloatArray]) -> dict[int, FloatArra
         v = vectors[run.label if len(vectors) > 1 else 0]
         rows, total = padded(v, np.float64), np.zeros(len(v))
         for some in blocks_of(run):
-            codes = (rows @ atoms[some].astype(np.float64).T)[: len(v)]
+            codes = product(rows, atoms[some].astype(np.float64).T)[: len(v)]
             total += np.einsum("qj,qj->q", codes, codes)
         found[run.label] = total
     return found

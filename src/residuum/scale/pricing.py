@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from residuum.dictionary import FloatArray, Integers
-from residuum.scale.dictionary import ATOMS_AT_ONCE, padded
+from residuum.scale.dictionary import ATOMS_AT_ONCE, padded, product
 from residuum.scale.shards import Shard
 from residuum.system.compiling import KEPT
 
@@ -102,6 +102,9 @@ def price(shard: Shard, request: Request) -> Priced:
     d = request.residual.shape[1]
     unclear = (EPS32 * 1.05 * ((d + 10) + 4.0 * request.shift / scale)).astype(np.float32) + NEAR / scale
     likely = TYPICAL * np.sqrt(d) * request.reach
+    # No price can exceed the norm of a residual, and one that is rounding alone needs no look at its atoms.
+    clear = norms * (1 + 1e-6) <= request.entry
+    cut[clear] = np.inf
     limits = (cut, likely.astype(np.float32), unclear.astype(np.float32))
     barred = np.zeros(len(atoms), dtype=np.bool_)
     if request.bar_duplicates and shard.n_duplicates:
@@ -113,7 +116,7 @@ def price(shard: Shard, request: Request) -> Priced:
     room = 64
     open_rows, n_open = np.empty((count, room), np.int32), np.zeros(count, np.int64)
     for first in range(0, len(atoms), ATOMS_AT_ONCE):
-        prices = unit @ atoms[first : first + ATOMS_AT_ONCE].T
+        prices = product(unit, atoms[first : first + ATOMS_AT_ONCE].T)
         inside = (own[1] >= first) & (own[1] < first + prices.shape[1])
         prices[own[0][inside], own[1][inside] - first] = np.nan
         while True:
@@ -144,8 +147,9 @@ def _settled(atoms: Any, request: Request, norms: FloatArray, best: Any, left: A
     found = np.arange(value.shape[1]) < counts[:, None]
     query, row = np.nonzero(found)[0], rows[found]
     excess = value[found].astype(np.float64) * norms[query]
-    largest = np.where(counts > 0, np.inf, -NEAR)
-    penalty = np.zeros(len(norms))
+    clear = norms * (1 + 1e-6) <= request.entry
+    largest = np.where(counts > 0, np.inf, np.where(clear, norms * (1 + 1e-6), -NEAR))
+    penalty = np.where(clear, len(atoms) * (norms * (1 + 1e-6) + MOST_MOVED) ** 2, 0.0)
     extra: list[tuple[Integers, Integers, FloatArray]] = []
     tau = U * (atoms.shape[1] + 8) * norms + 8 * U * request.shift
     for i in np.flatnonzero((counts == 0) & (n_open > 0)).tolist():

@@ -17,6 +17,7 @@ gap in float64: nothing else leaves a shard unless codes are asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,23 +25,21 @@ import numpy as np
 from residuum.dictionary import FloatArray
 from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts
-from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, placed
+from residuum.scale.dictionary import LARGEST, ShardedDictionary, blocks_of, padded, placed, product
 from residuum.scale.parts import SummedParts
 from residuum.scale.shards import Shard
 from residuum.solvers import Newton
-from residuum.solvers.factors import Inverse
 
 _SINGLE_TOL = 1e-6  # as for float32 atoms in memory
-_MEMORY = 10  # steps that L-BFGS remembers
-_SHARE = 0.1  # of XX' that the preconditioner takes for X_P X_P'
-_LEAST_SLOPE = 0.3  # a step whose slope at its end exceeds this share of that at its start is shortened
+_MEMORY = 12  # steps that L-BFGS remembers
+_LEAST_SLOPE = 0.1  # a step whose slope at its end exceeds this share of that at its start is shortened
 _U = 1.2e-16
 
 
 class End(NamedTuple):
     """What the last pass needs."""
 
-    point: FloatArray  # r, float32, as in the pass before
+    point: FloatArray  # r, as in the pass before
     residual: FloatArray  # r_p
     alpha: float
     problem: CodingProblem
@@ -61,7 +60,7 @@ class ShardedSoft:
 
     def __init__(self, solver: Newton, batch: int) -> None:
         self.problem, self.dictionary = solver.problem, solver.dictionary
-        self.tol, self.max_iter = max(solver.tol, _SINGLE_TOL), solver.max_iter
+        self.tol, self.max_iter = max(solver.tol, _SINGLE_TOL), 2 * solver.max_iter
         assert isinstance(self.dictionary, ShardedDictionary)
         self._shards: ShardedDictionary = self.dictionary
         l2, self.w = self.problem.l2, self.problem.l2 + self.problem.neg_weight
@@ -69,11 +68,10 @@ class ShardedSoft:
         self.entries_per_query = max(1, 2**20 // batch)
 
     def prepare(self) -> None:
-        """Sum XX' over the shards."""
-        normal, w = self.dictionary.normal, self.w
-        self._normal = normal
-        self._metric = Inverse(normal, 1.0, 1 / w)  # M
-        self._start = Inverse(normal, 1.0, 1 / w + _SHARE / self.alpha)
+        """Sum XX' over the shards and find its eigenvectors, in which M is diagonal."""
+        eigenvalues, self._basis = np.linalg.eigh(self.dictionary.normal)
+        self._eigenvalues = np.maximum(eigenvalues, 0)
+        self._metric = 1 / (1 + self._eigenvalues / self.w)  # diagonal of M
 
     def class_parts(self, queries: FloatArray) -> tuple[ClassParts, np.ndarray]:
         """What each class contributes to every query, and which queries met their tolerance."""
@@ -87,35 +85,37 @@ class ShardedSoft:
         for shard, found in self._shards.map(_codes, end):
             for run in shard.runs:
                 codes[:, placed(run)] = found[:, run.first : run.stop]
-        return Solution(codes, *(getattr(solution, name) for name in ("n_iter", "violation", "gap", "converged")))
+        return replace(solution, codes=codes)
 
     def _solved(self, queries: FloatArray) -> tuple[SummedParts, Solution, End]:
         """Parts and certificates of all queries, and the points that their codes come from."""
-        if not hasattr(self, "_normal"):
+        if not hasattr(self, "_basis"):
             self.prepare()
-        y = np.asarray(queries, dtype=np.float64)
-        n = len(y)
-        points, residuals = np.zeros(y.shape, np.float32), np.zeros_like(y)
+        given = np.asarray(queries, dtype=np.float64)
+        y, n = self._turned(given, self._basis), len(given)  # in the eigenvectors from here on
+        points, residuals = np.zeros_like(y), np.zeros_like(y)
         n_iter, gap, violation = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
         still, goal = np.arange(n), np.full(n, self.tol / 4)
-        state = _LBFGS(self._apply(self._start, y))
-        parts: dict[Any, Any] = {}
+        state = _LBFGS(y / (1 + self._eigenvalues * (1 / self.w + 0.5 / self.alpha)))
+        sums: dict[Any, Any] = {}
         for step in range(1, self.max_iter + 1):
-            defect, reach = self._defect(state.trial, y[still])
-            accepted = state.take(defect, lambda rows: self._apply(self._start, rows))
-            estimate = self._estimates(defect)
+            at = self._turned(state.trial, self._basis.T)
+            reach = self._turned(self._shards.sums(_positive_part, at)["reach"], self._basis) / self.alpha
+            defect = state.trial / self._metric + reach - y[still]
+            evaluated = state.trial
+            state.take(defect, self._preconditioner(evaluated, reach))
             n_iter[still] = step
-            ending = (accepted & (estimate <= goal[still])) | (step == self.max_iter)
+            ending = (self._estimates(defect) <= goal[still]) | (step == self.max_iter)
             if not ending.any():
                 continue
             rows = still[ending]
-            points[rows] = state.evaluated[ending].astype(np.float32)
-            residuals[rows] = self._apply(self._metric, y[rows] - reach[ending])
+            points[rows] = at[ending]
+            residuals[rows] = self._turned(self._metric * (y[rows] - reach[ending]), self._basis.T)
             found = self._shards.sums(_last, End(points[rows], residuals[rows], self.alpha, self.problem))
-            gap[rows], violation[rows] = self._gap(y[rows], residuals[rows], found), found["largest"]
+            gap[rows], violation[rows] = self._gap(given[rows], residuals[rows], found), found["largest"]
             good = (gap[rows] <= self.tol) | (step == self.max_iter)
             goal[rows] /= 100
-            _store(parts, found, rows, good, n)
+            _store(sums, found, rows, good, n)
             ending[ending] = good
             state.keep(~ending)
             still = still[~ending]
@@ -123,28 +123,25 @@ class ShardedSoft:
                 break
         solution = Solution(np.empty((n, 0)), n_iter, violation, gap, gap <= self.tol)
         end = End(points, residuals, self.alpha, self.problem)
-        return SummedParts(self._shards, np.asarray(queries), parts), solution, end
+        return SummedParts(self._shards, np.asarray(queries), sums), solution, end
 
-    def _apply(self, inverse: Inverse, rows: FloatArray) -> FloatArray:
-        return inverse.apply(padded(rows, np.float64))[: len(rows)]
+    def _turned(self, rows: FloatArray, basis: FloatArray) -> FloatArray:
+        return product(padded(rows, np.float64), np.ascontiguousarray(basis))[: len(rows)]
 
-    def _defect(self, points: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``F(r)`` and ``Xp`` for every point r, rounded to float32 first."""
-        single = points.astype(np.float32)
-        reach = self._shards.sums(_positive_part, single)["reach"] / self.alpha
-        wide = single.astype(np.float64)
-        through = (padded(wide, np.float64) @ self._normal)[: len(wide)] / self.w
-        return wide + through + reach - y, reach
+    def _preconditioner(self, points: FloatArray, reach: FloatArray) -> FloatArray:
+        """A diagonal in the eigenvectors that takes X_P X_P' for a share of XX', measured at the points."""
+        whole = np.einsum("qd,d,qd->q", points, self._eigenvalues, points)
+        part = self.alpha * np.einsum("qd,qd->q", points, reach)
+        share = np.clip(np.divide(part, whole, out=np.ones_like(part), where=whole > 0), 0.0, 1.0)[:, None]
+        return 1 / (1 + self._eigenvalues * (1 / self.w + share / self.alpha))
 
     def _estimates(self, defects: FloatArray) -> FloatArray:
         """About the gap that the end would leave: X_P X_P' is at most XX'."""
-        turned = self._apply(self._metric, defects)
-        spread = (padded(turned, np.float64) @ self._normal)[: len(turned)]
-        return self.problem.l2 / self.alpha**2 * np.einsum("qd,qd->q", turned, spread)
+        return defects**2 @ (self.problem.l2 / self.alpha**2 * self._eigenvalues * self._metric**2)
 
     def _gap(self, y: FloatArray, residual: FloatArray, found: dict[Any, Any]) -> FloatArray:
         """`CodingProblem.gap` with the dual point r_p, from sums over the shards."""
-        whole = sum(found["class", k] for k in range(self.dictionary.n_classes) if ("class", k) in found)
+        whole = np.sum([found["class", k] for k in range(self.dictionary.n_classes) if ("class", k) in found], axis=0)
         energy = np.sum(y**2, axis=1)
         rho = _U * (self.dictionary.n_atoms + 16) * (np.sqrt(energy) + found["size"])
         apart = np.sqrt(np.sum((y - whole - residual) ** 2, axis=1)) + rho
@@ -166,15 +163,13 @@ class _LBFGS:
 
     def __init__(self, start: FloatArray) -> None:
         self.trial = start  # where F is evaluated next
-        self.evaluated = start
         self.point = self.gradient = self.direction = self.slope = np.zeros(0)
         self.length = np.ones(len(start))
         self.begun = False
         self.pairs: list[list[FloatArray]] = []  # [step, change of the gradient, 1 / their product]
 
-    def take(self, gradient: FloatArray, precondition: Any) -> Any:
-        """Move to the trial points that are good enough, and set the next ones; which were taken."""
-        self.evaluated = self.trial
+    def take(self, gradient: FloatArray, preconditioner: FloatArray) -> None:
+        """Move to the trial points that are good enough, and set the next ones."""
         if not self.begun:
             self.begun, accepted = True, np.ones(len(gradient), dtype=bool)
             self.point, self.gradient = self.trial.copy(), gradient.copy()
@@ -186,13 +181,12 @@ class _LBFGS:
             self.gradient = np.where(accepted[:, None], gradient, self.gradient)
             # Along the direction the slope is nearly linear, so this is about where it vanishes.
             self.length = np.where(accepted, 1.0, self.length * self.slope / (self.slope - slope))
-        direction = -self._times_inverse(self.gradient, precondition)
+        direction = -self._times_inverse(self.gradient, preconditioner)
         if self.direction.size:
             direction = np.where(accepted[:, None], direction, self.direction)
         self.direction = direction
         self.slope = np.einsum("qd,qd->q", self.gradient, direction)
         self.trial = self.point + self.length[:, None] * direction
-        return accepted
 
     def _remember(self, step: FloatArray, change: FloatArray, accepted: Any) -> None:
         product = np.einsum("qd,qd->q", step, change)
@@ -200,68 +194,75 @@ class _LBFGS:
         inverse = np.divide(1.0, product, out=np.zeros_like(product), where=useful)
         self.pairs = [*self.pairs[-_MEMORY + 1 :], [step, change, inverse]]
 
-    def _times_inverse(self, gradient: FloatArray, precondition: Any) -> FloatArray:
+    def _times_inverse(self, gradient: FloatArray, preconditioner: FloatArray) -> FloatArray:
         """The two loops of L-BFGS; a pair that is of no use to a query has an inverse of 0 there."""
         vector, weights = gradient.copy(), []
         for step, change, inverse in reversed(self.pairs):
             weights.append(inverse * np.einsum("qd,qd->q", step, vector))
             vector -= weights[-1][:, None] * change
-        vector = precondition(vector)
+        vector *= preconditioner
+        if self.pairs:  # scaled to the curvature of the last step
+            _, change, inverse = self.pairs[-1]
+            bent = inverse * np.einsum("qd,qd->q", change, preconditioner * change)
+            vector /= np.where(bent > 0, bent, 1.0)[:, None]
         for (step, change, inverse), weight in zip(self.pairs, reversed(weights), strict=True):
             vector += (weight - inverse * np.einsum("qd,qd->q", change, vector))[:, None] * step
         return vector
 
     def keep(self, chosen: Any) -> None:
         """Drop all other queries."""
-        for name in ("trial", "evaluated", "point", "gradient", "direction", "slope", "length"):
+        for name in ("trial", "point", "gradient", "direction", "slope", "length"):
             setattr(self, name, getattr(self, name)[chosen])
         self.pairs = [[array[chosen] for array in pair] for pair in self.pairs]
 
 
 def _positive_part(shard: Shard, points: FloatArray) -> dict[str, FloatArray]:
-    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard."""
+    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard.
+
+    Prices are float64: rounding r to float32 would move all prices together, by as much as XX' is large.
+    """
     atoms, count = shard.atoms(), len(points)
-    rows = padded(points, np.float32)
+    rows = padded(points, np.float64)
     reach = np.zeros(rows.shape)
     for run in shard.runs:
         for some in blocks_of(run):
-            prices = rows @ atoms[some].T
-            reach += np.maximum(prices, 0, out=prices) @ atoms[some]
+            prices = product(rows, atoms[some].astype(np.float64).T)
+            reach += product(np.maximum(prices, 0).astype(np.float32), atoms[some])
     return {"reach": reach[:count]}
 
 
-def _block_codes(atoms: FloatArray, end: End, rows: FloatArray, wide: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Codes of some atoms, their prices and the atoms in float64; p is that of the pass before, bit for bit."""
-    positive = np.maximum(rows @ atoms.T, 0).astype(np.float64) / end.alpha
+def _block_codes(atoms: FloatArray, end: End, rows: FloatArray, wide: FloatArray) -> tuple[FloatArray, ...]:
+    """Codes of some atoms, their prices and the atoms in float64; p is that of the pass before."""
     double = atoms.astype(np.float64)
-    prices = wide @ double.T
+    positive = np.maximum(product(rows, double.T), 0).astype(np.float32) / end.alpha
+    prices = product(wide, double.T)
     return positive + prices / (end.problem.l2 + end.problem.neg_weight), prices, double
 
 
 def _last(shard: Shard, end: End) -> dict[Any, FloatArray]:
     """Sums of the classes, and the terms of the certificate."""
     atoms, count, problem = shard.atoms(), len(end.point), end.problem
-    rows, wide = padded(end.point, np.float32), padded(end.residual, np.float64)
+    rows, wide = padded(end.point, np.float64), padded(end.residual, np.float64)
     tau = _U * (shard.n_features + 8) * np.sqrt(np.einsum("qd,qd->q", wide, wide))[:, None]
-    total: dict[Any, FloatArray] = {name: np.zeros(len(rows)) for name in ("size", "terms", "largest")}
+    total: dict[Any, FloatArray] = {name: np.zeros(len(rows)) for name in ("size", "terms", LARGEST)}
     no_l1 = np.zeros((1, 1))
     for run in shard.runs:
         reach, energy = np.zeros(wide.shape), np.zeros(len(rows))
         for some in blocks_of(run):
             codes, prices, double = _block_codes(atoms[some], end, rows, wide)
-            reach += codes @ double
+            reach += product(codes, double)
             energy += np.einsum("qj,qj->q", codes, codes)
             total["size"] += np.abs(codes).sum(axis=1)
             total["terms"] += problem.dual_terms(codes, prices - tau, prices + tau, no_l1)
             half = problem.l2 * codes + problem.neg_weight * np.minimum(codes, 0) - prices
-            np.maximum(total["largest"], np.abs(half).max(axis=1), out=total["largest"])
+            np.maximum(total[LARGEST], np.abs(half).max(axis=1), out=total[LARGEST])
         total["class", run.label], total["energy", run.label] = reach, energy
     return {name: array[:count] for name, array in total.items()}
 
 
 def _codes(shard: Shard, end: End) -> FloatArray:
     atoms = shard.atoms()
-    rows, wide = padded(end.point, np.float32), padded(end.residual, np.float64)
+    rows, wide = padded(end.point, np.float64), padded(end.residual, np.float64)
     found = np.empty((len(end.point), len(atoms)))
     for run in shard.runs:
         for some in blocks_of(run):
