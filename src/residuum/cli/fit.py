@@ -126,8 +126,8 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
 def _fit_shards(data: Path, out: Path, options: dict[str, Any]) -> None:
     """A model over shards, as a folder that refers to them."""
     from residuum.models import find_method, parse_settings
+    from residuum.models.recipe import maker_of
     from residuum.scale import Sharded
-    from residuum.scale.shards import open_shards
 
     context = click.get_current_context()
     given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
@@ -136,10 +136,10 @@ def _fit_shards(data: Path, out: Path, options: dict[str, Any]) -> None:
     if out.is_file():
         raise UsageError(f"--out must name the folder of a model over shards. Got the file {out}.")
     name = find_method(options["method"])
-    shards = open_shards(data)
-    model = Sharded(METHODS[name](**dict(parse_settings(name, "fixed", options["settings"]))))
-    model.check(shards)
-    model.save_model(out, shards)
+    estimator = maker_of(name, "fixed")(**parse_settings(name, "fixed", options["settings"]))
+    model = Sharded(estimator).fit(data)
+    model.save_model(out)
+    shards = model.shards_
     counts = f"{shards.sizes.sum()} atoms in {len(shards.shards)} shards, {len(shards.classes)} classes"
     click.echo(f"{out}: {name}, {counts}, {shards.n_features} features")
 
