@@ -171,13 +171,13 @@ class CodingProblem:
         norm, reach = np.sqrt(np.sum(residual**2, axis=1)), dictionary.longest * np.abs(codes).sum(axis=1)
         rho = _U * (dictionary.n_atoms + 16) * (np.sqrt(np.sum(queries**2, axis=1)) + reach)  # error of it
         zero = np.zeros((1, 1))
-        primal = (norm + rho) ** 2 + self._dual_terms(codes, zero, zero, half_l1)
+        primal = (norm + rho) ** 2 + self.dual_terms(codes, zero, zero, half_l1)
         point, lowest, highest = self._dual_point(dictionary, queries, residual, half_l1)
         apart = np.sqrt(np.sum((residual - point) ** 2, axis=1)) + rho
         apart += 4 * _U * (norm + np.sqrt(np.sum(point**2, axis=1)))
-        return np.fmin(primal, apart**2 + self._dual_terms(codes, lowest, highest, half_l1)) * (1 + 1e-12)
+        return np.fmin(primal, apart**2 + self.dual_terms(codes, lowest, highest, half_l1)) * (1 + 1e-12)
 
-    def _dual_terms(
+    def dual_terms(
         self, codes: FloatArray, lowest: FloatArray, highest: FloatArray, half_l1: FloatArray
     ) -> Float64Array:
         """``sum_j phi(c_j) - 2 c_j q_j + phi*(2 q_j)`` at most, for prices q from an interval.

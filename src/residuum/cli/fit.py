@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from residuum import __version__
 from residuum.cli import options as shared
@@ -68,7 +69,13 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
     images with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in
     the file) their accuracy is printed; the model is fitted to the training samples alone, and saved before.
+
+    A folder from 'residuum shard' makes a model over these shards: then --out names a folder, and only --method
+    and --set apply.
     """
+    if (data / "manifest.json").is_file():
+        _fit_shards(data, out, options)
+        return
     import numpy as np
 
     from residuum.inputs.image_features import thumbnails
@@ -111,6 +118,27 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     used = features_used(fitted.estimator, about["input"])
     _report(out, train, fitted, choice, held_out, used, as_json)
     require_convergence(unconverged)
+
+
+def _fit_shards(data: Path, out: Path, options: dict[str, Any]) -> None:
+    """A model over shards, as a folder that refers to them."""
+    from residuum.models import find_method, parse_settings
+    from residuum.models.recipe import maker_of
+    from residuum.scale import Sharded
+
+    context = click.get_current_context()
+    given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if extra := sorted(set(given) - {"method", "settings"}):
+        raise UsageError(f"{data} is a dictionary in shards, for which --{extra[0].replace('_', '-')} is not there.")
+    if out.is_file():
+        raise UsageError(f"--out must name the folder of a model over shards. Got the file {out}.")
+    name = find_method(options["method"])
+    estimator = maker_of(name, "fixed")(**parse_settings(name, "fixed", options["settings"]))
+    model = Sharded(estimator).fit(data)
+    model.save_model(out)
+    shards = model.shards_
+    counts = f"{shards.sizes.sum()} atoms in {len(shards.shards)} shards, {len(shards.classes)} classes"
+    click.echo(f"{out}: {name}, {counts}, {shards.n_features} features")
 
 
 def _check_options(options: dict[str, Any]) -> bool:

@@ -36,6 +36,7 @@ COMMANDS = {
     "reproduce": "Run the tables and figures of the paper again.",
     "results": "Write a page of results from run folders.",
     "serve": "Answer programs over HTTP by a saved model.",
+    "shard": "Write a dictionary in shards, of any size.",
 }
 
 

@@ -16,12 +16,13 @@ from residuum.cli.input_output import (
     check_target,
     output_file,
     query_blocks,
+    reading_arguments,
     report_warnings,
     require_convergence,
     with_model_features,
 )
 from residuum.cli.options import FILE, n_jobs_option, reading_options
-from residuum.errors import UsageError
+from residuum.errors import InterruptedRunError, UsageError
 from residuum.system.json_text import to_json
 
 _IN_MEMORY = 2**24  # bytes of answers for standard output; more wait on disk
@@ -36,6 +37,12 @@ _IN_MEMORY = 2**24  # bytes of answers for standard output; more wait on disk
 )
 @click.option("--out", type=FILE, help="File to write.  [default: standard output]")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of CSV; implied by --out NAME.json.")
+@click.option(
+    "--cluster",
+    metavar="WHERE",
+    help="Answer part by part on Dask: local, local:4, an ADDRESS, or the FILE.json of a scheduler.",
+)
+@click.option("--memory", metavar="SIZE", help="Of shards to hold in memory, such as 4GB.")
 @n_jobs_option
 def predict(
     model: Path,
@@ -43,6 +50,8 @@ def predict(
     all_probabilities: bool,
     out: Path | None,
     as_json: bool,
+    cluster: str | None,
+    memory: str | None,
     n_jobs: int | None,
     **options: Any,
 ) -> None:
@@ -55,7 +64,17 @@ def predict(
     winner (called score where its rule compares something else); probability where the model is calibrated;
     rejected, nearest class and confidence where it has a threshold. DATA goes through the model's own feature
     steps. Columns are found by name; labels are not needed.
+
+    With --cluster, and for a model over shards, DATA may also be a folder of .npy, .parquet or .csv parts or a
+    zarr array, and --out is a folder with one CSV file for each part. A run that was interrupted goes on.
     """
+    if cluster is not None or (model.is_dir() and (model / "model.json").is_file()):
+        if all_probabilities or as_json:
+            raise UsageError("--all-probabilities and --json are for answers in one file: leave --cluster out.")
+        _by_parts(model, data, out, cluster=cluster, memory=memory, n_jobs=n_jobs, options=options)
+        return
+    if memory is not None:
+        raise UsageError("--memory is for --cluster and for models over shards.")
     from residuum.models import answer, records, score_heading
     from residuum.models.queries import features_used
     from residuum.system.threads import limit_threads
@@ -90,6 +109,33 @@ def predict(
     click.echo(f"Features: {' -> '.join(used)}", err=True)
     if out is not None:
         click.echo(f"{out}: {n_answers} answers", err=True)
+    require_convergence(unconverged)
+
+
+def _by_parts(
+    model: Path,
+    data: tuple[Path, ...],
+    out: Path | None,
+    *,
+    cluster: str | None,
+    memory: str | None,
+    n_jobs: int | None,
+    options: dict[str, Any],
+) -> None:
+    """Answer a source part by part, on a cluster or by threads, into a folder."""
+    from residuum.scale import answer
+    from residuum.scale.cluster import connected
+    from residuum.system.threads import limit_threads
+
+    if out is None or len(data) != 1 or out.is_file():
+        raise UsageError("--cluster takes one DATA, and --out must name the folder for its answers.")
+    reading = {name: value for name, value in reading_arguments(options).items() if value is not None}
+    with report_warnings() as unconverged, limit_threads(n_jobs), connected(cluster, memory, n_jobs) as runner:
+        try:
+            answer(model, data[0], out, runner=runner, reading=reading)
+        except KeyboardInterrupt:
+            raise InterruptedRunError(f"The parts in {out} are kept; the same command goes on.") from None
+    click.echo(f"{out}: {len(list(out.glob('*.csv')))} parts", err=True)
     require_convergence(unconverged)
 
 

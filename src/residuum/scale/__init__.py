@@ -1,0 +1,13 @@
+"""Beyond one machine: dictionaries in shards and many queries, by threads or on a Dask cluster.
+
+``shard`` writes a dictionary in shards, ``Sharded`` classifies over it, ``answer`` answers sources of any size.
+All of them are written against one method, `Runner.map`; `Local` and `Dask` have it.
+"""
+
+from residuum.scale.answering import answer
+from residuum.scale.classifier import Sharded, load_model
+from residuum.scale.runner import Dask, Local, Runner
+from residuum.scale.sharding import shard
+from residuum.scale.shards import Shards, open_shards
+
+__all__ = ["Dask", "Local", "Runner", "Sharded", "Shards", "answer", "load_model", "open_shards", "shard"]

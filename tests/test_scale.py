@@ -1,0 +1,335 @@
+"""Dictionaries in shards and many queries, without a cluster: every algorithm by threads of this process."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, save_model, scale
+from residuum.dictionary import unit_rows
+from residuum.errors import DataError, DataFormatError, UsageError
+from residuum.problem import dense
+from residuum.scale.runner import as_bytes
+from residuum.scale.shards import open_shards
+
+METHODS = [
+    NSC(),
+    SRC(),
+    SRC(positive=True, l1=0.1),
+    CRC(),
+    CROC(),
+    ProCRC(),
+    NRC(),
+    NRC(solver="exact"),
+    SoftNRC(),
+    SoftNRC(neg_weight=np.inf),
+]
+
+
+def names(model):
+    return repr(model)
+
+
+def samples(seed=0, n=90, d=12, n_classes=3):
+    """Float32 samples of classes of very different sizes, and queries."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_classes, d)) + 0.5
+    sizes = rng.multinomial(n - n_classes, [0.8, 0.15, 0.05]) + 1
+    y = rng.permutation(np.repeat(["cat", "dog", "eel"], sizes))
+    X = centres[np.searchsorted(["cat", "dog", "eel"], y)] + rng.normal(scale=0.7, size=(n, d))
+    queries = centres[rng.integers(0, n_classes, 25)] + rng.normal(scale=0.7, size=(25, d))
+    return X.astype(np.float32), y, queries.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def layouts(tmp_path_factory):
+    """The same samples in shards of 7 atoms, which cut classes, of one atom, and in one shard."""
+    X, y, _ = samples()
+    folder = tmp_path_factory.mktemp("layouts")
+    return {rows: scale.shard(X, y, folder / str(rows), part_bytes=4 * 12 * rows).folder for rows in (7, 1, 1000)}
+
+
+@pytest.mark.parametrize("model", METHODS, ids=names)
+@pytest.mark.parametrize("rows", [7, 1, 1000])
+def test_sharded_vs_array(model, rows, layouts):
+    X, y, queries = samples()
+    array = type(model)(**model.get_params()).fit(X, y)
+    sharded = scale.Sharded(model).fit(layouts[rows])
+    assert sharded.predict(queries).tolist() == array.predict(queries).tolist()
+    np.testing.assert_allclose(sharded.residuals(queries), array.residuals(queries), rtol=2e-3, atol=2e-4)
+    assert sharded.score(queries, array.predict(queries)) == 1
+
+
+@pytest.mark.parametrize("model", METHODS, ids=names)
+def test_codes_and_certificates_vs_array(model, layouts):
+    X, y, queries = samples()
+    array = type(model)(**model.get_params()).fit(X, y).solve(queries)
+    sharded = scale.Sharded(model).fit(layouts[7]).solve(queries)
+    np.testing.assert_allclose(dense(sharded.codes), dense(array.codes), atol=2e-3)
+    assert sharded.converged.all()
+    if not isinstance(model, NRC) or model.solver == "exact":
+        assert sharded.gap.max() <= 1e-6
+    else:
+        np.testing.assert_allclose(sharded.gap, array.gap, rtol=1e-3)
+    if isinstance(model, SRC) or getattr(model, "solver", "") == "exact":
+        assert sharded.violation.max() <= 1e-10
+        assert sharded.gap.max() <= 1e-10
+        assert ((dense(sharded.codes) != 0) == (dense(array.codes) != 0)).all()
+        np.testing.assert_allclose(dense(sharded.codes), dense(array.codes), atol=1e-13)
+
+
+@pytest.mark.parametrize("model", METHODS, ids=names)
+def test_batch_threads_and_memory_change_no_bit(model, layouts):
+    _, _, queries = samples()
+    one = scale.Sharded(model, runner=scale.Local(n_jobs=1)).fit(layouts[7])
+    other = scale.Sharded(model, runner=scale.Local(n_jobs=2, memory=1000), batch=3).fit(layouts[7])
+    closed_form = isinstance(model, NSC | CRC | CROC | ProCRC)
+    few = queries if closed_form else queries[:11]  # closed forms answer by blocks of the queries that are given
+    expected = one.residuals(queries)[: len(few)]
+    np.testing.assert_array_equal(other.residuals(few), expected)
+    a, b = one.solve(queries[:11]), other.solve(queries[:11])
+    for name in ("violation", "gap", "n_iter", "converged"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_array_equal(dense(a.codes), dense(b.codes))
+
+
+@pytest.mark.parametrize("model", [CRC(), NRC(solver="exact"), SoftNRC()], ids=names)
+def test_explanations_vs_array(model, layouts):
+    X, y, queries = samples()
+    array = type(model)(**model.get_params()).fit(X, y).explain(queries[0])
+    sharded = scale.Sharded(model).fit(layouts[7]).explain(queries[0])
+    assert (sharded.label, sharded.runner_up, sharded.atoms_used) == (array.label, array.runner_up, array.atoms_used)
+    assert sharded.atoms[0].sample == array.atoms[0].sample
+    assert sharded.atoms[0].share == pytest.approx(array.atoms[0].share, abs=1e-3)
+
+
+def test_shards_are_unit_rows_sorted_by_class_with_their_samples(layouts):
+    X, y, _ = samples()
+    shards = open_shards(layouts[7])
+    assert shards.classes.tolist() == ["cat", "dog", "eel"]
+    seen = []
+    for shard in shards.shards:
+        atoms, numbers = shard.atoms().copy(), shard.rows()[0]
+        np.testing.assert_array_equal(atoms, unit_rows(X[numbers])[0])
+        labels = [shards.classes[run.label] for run in shard.runs for _ in range(run.stop - run.first)]
+        assert labels == y[numbers].tolist()
+        seen += labels
+        assert shard.norms[0] <= np.linalg.norm(X[numbers], axis=1).min() * (1 + 1e-6)
+    assert seen == sorted(y.tolist())
+    order = np.argsort(y, kind="stable")
+    np.testing.assert_array_equal(scale.Sharded(CRC()).fit(layouts[7]).estimator_.dictionary_.samples, order)
+
+
+def test_duplicates_are_found_and_the_first_carries_the_weight(tmp_path):
+    X, y, queries = samples()
+    X, y = np.concatenate([X, X[::-1]]), np.concatenate([y, y[::-1]])
+    shards = scale.shard(X, y, tmp_path / "twice", part_bytes=4 * 12 * 7)
+    assert sum(shard.n_duplicates for shard in shards.shards) == len(X) // 2
+    array = NRC(solver="exact").fit(X, y)
+    sharded = scale.Sharded(NRC(solver="exact")).fit(shards)
+    np.testing.assert_allclose(dense(sharded.encode(queries)), dense(array.encode(queries)), atol=1e-13)
+
+
+def test_queries_that_are_zero_or_atoms(layouts):
+    X, _, queries = samples()
+    queries = np.concatenate([queries[:2], np.zeros((1, 12), np.float32), X[:3]])
+    for model in METHODS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sharded = scale.Sharded(model).fit(layouts[7])
+            assert np.isfinite(dense(sharded.encode(queries))).all()
+            assert sharded.predict(queries)[2] == "cat"
+
+
+def test_centred_atoms_are_certified_without_an_inner_direction(tmp_path):
+    rng = np.random.default_rng(3)
+    X, y, queries = rng.normal(size=(200, 10)), np.arange(200) % 4, rng.normal(size=(20, 10))
+    shards = scale.shard(X.astype(np.float32), y, tmp_path / "centred", part_bytes=4 * 10 * 30)
+    sharded = scale.Sharded(NRC(solver="exact")).fit(shards)
+    assert not len(sharded.estimator_.dictionary_.interior)
+    solution = sharded.solve(queries)
+    assert solution.converged.all()
+    assert solution.gap.max() <= 1e-10
+
+
+def test_partial_fit_appends_a_shard_and_old_models_stay(tmp_path):
+    X, y, queries = samples()
+    folder = tmp_path / "grown"
+    scale.shard(X[:60], y[:60], folder, part_bytes=4 * 12 * 20)
+    model = scale.Sharded(NRC(solver="exact")).fit(folder)
+    before, saved = model.residuals(queries), model.save_model(tmp_path / "model")
+    more, labels = np.concatenate([X[60:], X[:1]]), np.concatenate([y[60:], ["fox"]])
+    model.partial_fit(more, labels)
+    array = NRC(solver="exact").fit(X[:60], y[:60]).partial_fit(more, labels)
+    assert model.classes_.tolist() == array.classes_.tolist()
+    np.testing.assert_allclose(dense(model.encode(queries)), dense(array.encode(queries)), atol=1e-13)
+    np.testing.assert_array_equal(scale.load_model(saved).residuals(queries), before)
+    np.testing.assert_allclose(
+        scale.Sharded(CRC()).fit(folder).residuals(queries),
+        CRC().fit(np.concatenate([X[:60], more]), np.concatenate([y[:60], labels])).residuals(queries),
+        rtol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("kind", ["npy", "folder", "parquet", "zarr", "dask", "csv", "npz"])
+def test_every_source_gives_the_same_shards(kind, tmp_path):
+    X, y, _ = samples()
+    expected = scale.shard(X, y, tmp_path / "expected", part_bytes=700)
+    labels, reading = y, None
+    if kind == "npy":
+        np.save(tmp_path / "X.npy", X)
+        np.save(tmp_path / "y.npy", y)
+        source, labels = tmp_path / "X.npy", tmp_path / "y.npy"
+    elif kind == "folder":
+        source = tmp_path / "parts"
+        source.mkdir()
+        for i in range(3):
+            np.save(source / f"{i}.npy", X[30 * i : 30 * i + 30])
+    elif kind == "zarr":
+        source = tmp_path / "X.zarr"
+        array = pytest.importorskip("zarr").create_array(source, shape=X.shape, chunks=(20, 12), dtype="f4")
+        array[:] = X
+    elif kind == "dask":
+        source = pytest.importorskip("dask.array").from_array(X, chunks=(25, 12))
+    elif kind == "npz":
+        source, labels = tmp_path / "all.npz", None
+        np.savez(source, X=X, y=y)
+    else:
+        pandas = pytest.importorskip("pandas")
+        table = pandas.DataFrame(X.astype(np.float64)).add_prefix("f").assign(animal=y)
+        source, labels, reading = tmp_path / "t.csv", None, {"label": "animal"}
+        if kind == "csv":
+            table.to_csv(source, index=False)
+        else:
+            source = tmp_path / "tables"
+            source.mkdir()
+            for i in range(3):
+                table[30 * i : 30 * i + 30].to_parquet(source / f"{i}.parquet")
+    found = scale.shard(source, labels, tmp_path / "found", part_bytes=700, reading=reading)
+    assert len(found.shards) == len(expected.shards)
+    for ours, theirs in zip(found.shards, expected.shards, strict=True):
+        np.testing.assert_allclose(ours.atoms().copy(), theirs.atoms().copy(), atol=1e-7)
+        np.testing.assert_array_equal(ours.rows(), theirs.rows())
+        assert ours.runs == theirs.runs
+
+
+def test_a_part_with_nan_is_named_with_its_place(tmp_path):
+    X, y, _ = samples()
+    (tmp_path / "parts").mkdir()
+    for i in range(3):
+        np.save(tmp_path / "parts" / f"{i}.npy", X[30 * i : 30 * i + 30])
+    bad = X[30:60].copy()
+    bad[4, 7] = np.nan
+    np.save(tmp_path / "parts" / "1.npy", bad)
+    with pytest.raises(DataFormatError, match=r"1\.npy, row 4, column 7: nan"):
+        scale.shard(tmp_path / "parts", y, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    model = CRC().fit(X, y)
+    with pytest.raises(DataFormatError, match=r"1\.npy, row 4, column 7: nan"):
+        scale.answer(model, tmp_path / "parts", tmp_path / "answers", runner=scale.Local(n_jobs=1))
+    assert not list((tmp_path / "answers").glob("00001*"))
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "flip rows"])
+@pytest.mark.parametrize("model", [CRC(l2=0.1), NRC(solver="exact"), SoftNRC(), NRC()], ids=names)
+def test_a_harmed_shard_is_one_error_that_names_it(model, harm, tmp_path):
+    X, y, queries = samples()
+    shards = scale.shard(np.concatenate([X, X[:1]]), np.append(y, y[0]), tmp_path / "s", part_bytes=4 * 12 * 20)
+    sharded = scale.Sharded(model, runner=scale.Local(memory=5000)).fit(shards)
+    path = tmp_path / "s" / ("00002.npy" if harm != "flip rows" else "00002.rows.npy")
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    if harm == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(bytes(content[:-7] if harm == "cut" else content))
+    if harm == "flip rows":
+        with pytest.raises(DataError, match=r"00002\.rows\.npy"):
+            _ = sharded.estimator_.dictionary_.samples
+        return
+    if isinstance(model, CRC):  # answers without shards, and codes with them
+        sharded.predict(queries)
+    with pytest.raises(DataError, match=r"00002\.npy"):
+        sharded.solve(queries)
+    with pytest.raises(DataError, match=r"00002\.npy"):
+        scale.Sharded(model).fit(shards).solve(queries)
+
+
+def test_answers_are_those_of_one_call_and_a_run_goes_on(tmp_path):
+    X, y, queries = samples()
+    model = SoftNRC().fit(X, y)
+    path = save_model(model, tmp_path / "m.residuum")
+    whole = scale.answer(path, queries, tmp_path / "whole", rows=10, runner=scale.Local(n_jobs=1))
+    table = "".join(file.read_text().split("\n", 1)[1] for file in sorted(whole.glob("*.csv")))
+    assert [line.split(",")[1] for line in table.split()] == model.predict(queries).tolist()
+    part = scale.answer(path, queries, tmp_path / "part", rows=10, runner=scale.Local(n_jobs=2))
+    (part / "00001.csv").unlink()
+    kept = (part / "00000.csv").stat().st_mtime_ns
+    scale.answer(path, queries, part, rows=10)
+    assert (part / "00000.csv").stat().st_mtime_ns == kept
+    for file in whole.iterdir():
+        assert (part / file.name).read_bytes() == file.read_bytes()
+    with pytest.raises(UsageError, match="another"):
+        scale.answer(path, queries, part, rows=5)
+
+
+def test_every_kind_of_answer(tmp_path):
+    from scipy.sparse import load_npz
+
+    from residuum import ConfidentClassifier
+
+    X, y, queries = samples()
+    model = ConfidentClassifier(NRC(solver="exact")).fit(X, y)
+    folder = scale.answer(model, queries, tmp_path / "r", what="residuals", rows=10)
+    found = np.concatenate([np.load(file) for file in sorted(folder.glob("*.npy"))])
+    np.testing.assert_array_equal(found, model.residuals(queries))
+    folder = scale.answer(model, queries, tmp_path / "p", what="probabilities", rows=10)
+    found = np.concatenate([np.load(file) for file in sorted(folder.glob("*.npy"))])
+    np.testing.assert_array_equal(found, model.predict_proba(queries))
+    plain = NRC(solver="exact").fit(X, y)
+    folder = scale.answer(plain, queries, tmp_path / "c", what="codes", rows=10)
+    found = np.concatenate([load_npz(file).toarray() for file in sorted(folder.glob("*.npz"))])
+    np.testing.assert_array_equal(found, dense(plain.encode(queries)))
+    folder = scale.answer(plain, X, tmp_path / "e", what="evaluation", rows=40, labels=y)
+    figures = json.loads((folder / "evaluation.json").read_text())
+    assert figures["accuracy"] == pytest.approx(plain.score(X, y))
+    with pytest.raises(UsageError, match="no probabilities"):
+        scale.answer(plain, queries, tmp_path / "none", what="probabilities")
+
+
+def test_a_sharded_model_answers_sources_too(layouts, tmp_path):
+    _, _, queries = samples()
+    model = scale.Sharded(NRC(solver="exact")).fit(layouts[7])
+    saved = model.save_model(tmp_path / "model")
+    folder = scale.answer(saved, queries, tmp_path / "a", rows=10)
+    table = "".join(file.read_text().split("\n", 1)[1] for file in sorted(folder.glob("*.csv")))
+    assert [line.split(",")[1] for line in table.split()] == model.predict(queries).tolist()
+
+
+def test_wrong_use_is_refused(layouts, tmp_path):
+    X, y, _ = samples()
+    with pytest.raises(UsageError, match="takes the folder"):
+        scale.Sharded(CRC()).fit(X, y)
+    with pytest.raises(UsageError, match="class_weight"):
+        scale.Sharded(CRC(class_weight="balanced")).fit(layouts[7])
+    with pytest.raises(UsageError, match="l2 must be at least"):
+        scale.Sharded(CRC(l2=1e-9)).fit(layouts[7])
+    with pytest.raises(UsageError, match="step_tol"):
+        scale.Sharded(NRC(step_tol=1e-3)).fit(layouts[7])
+    with pytest.raises(UsageError, match="holds a dictionary already"):
+        scale.shard(X, y, layouts[7])
+    with pytest.raises(UsageError, match="one label for each"):
+        scale.shard(X, y[:-1], tmp_path / "few")
+    with pytest.raises(UsageError, match="memory must be"):
+        scale.Local(memory="lots")
+    assert as_bytes("4GB") == 4 * 2**30
+    assert as_bytes("512 MiB") == 2**29
+
+
+def test_the_memory_that_is_kept_is_bounded(layouts):
+    from residuum.scale import memory
+
+    sharded = scale.Sharded(NRC(solver="exact"), runner=scale.Local(n_jobs=1, memory=3000)).fit(layouts[7])
+    sharded.predict(samples()[2])
+    assert sum(array.nbytes for array in memory._kept.values()) <= 3000
