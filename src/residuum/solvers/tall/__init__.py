@@ -36,7 +36,8 @@ objective less ||b||^2 has no known least value there, so that it proves nothing
 """
 
 from .layout import NO_SUM, SUM_AT_MOST, SUM_TO
-from .program import BoundedLeastSquares, deepest_eigenvalue, least_eigenvalue
+from .matrices import deepest_eigenvalue, least_eigenvalue
+from .program import BoundedLeastSquares
 from .solver import Answers, TallSolver, solve_path
 
 __all__ = ["NO_SUM", "SUM_AT_MOST", "SUM_TO", "Answers", "BoundedLeastSquares", "TallSolver"]

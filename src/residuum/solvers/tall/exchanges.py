@@ -6,19 +6,23 @@ from numba import njit
 
 from residuum.solvers.active_set.tables import INNER, STEP
 
-from .free_set import minimise_free, subtract
+from .free_set import minimise_free
+from .lanes import subtract
 from .layout import (
     ALPHA,
     AT,
     AT_HIGH,
     AT_LOW,
     BETA,
+    EPS,
+    FIRST,
     FREE,
     HIGH,
     KIND,
     LOW,
     NU,
     OLD,
+    RIDGE,
     SIZE,
     STEPS,
     SUM_AT_MOST,
@@ -35,7 +39,7 @@ from .layout import (
 
 MOST_BLOCKS = 30  # exchanges of whole blocks before single variables are exchanged
 PATIENCE = 3  # exchanges in a row that may leave more violations than the best before that
-SWEEPS = 30  # of coordinate descent
+LARGE = 1e-5  # ridge with which blocks do not cycle, for columns whose norms are near one
 
 
 @njit(**STEP)
@@ -50,15 +54,15 @@ def reach_of(V, S, n):
 @njit(**STEP)
 def _start(inverse, V, S):
     """Free are the variables that lie within their bounds at the minimiser without bounds."""
-    n = inverse.shape[0]
-    for i in range(inverse.shape[1]):
+    n, wide = inverse.shape
+    for i in range(wide):
         V[X, i] = V[T, i] = 0.0
     for j in range(n):
-        subtract(V, X, -V[H, j], inverse, j)
+        subtract(V, X, -V[H, j], inverse, j, 0, wide)
     if S[SUMMED] > 0.0:
         reached = per = 0.0
         for j in range(n):
-            subtract(V, T, -V[W, j], inverse, j)
+            subtract(V, T, -V[W, j], inverse, j, 0, wide)
         for i in range(n):
             reached += V[W, i] * V[X, i]
             per += V[W, i] * V[T, i]
@@ -151,36 +155,6 @@ def _stop_at_border(V, pos, m):
 
 
 @njit(**INNER)
-def _descend(Q, V, S):
-    """Coordinate descent from X, moved into its bounds; a sum counts as one more row of A."""
-    n, short, rho = Q.shape[0], S[TOTAL], 0.0
-    for i in range(n):
-        V[P, i] = V[H, i]
-    for i in range(n):
-        V[X, i] = min(max(V[X, i], V[LOW, i]), V[HIGH, i])
-        short -= V[W, i] * V[X, i]
-        if S[SUMMED] > 0.0:
-            rho = max(rho, Q[i, i] / (V[W, i] * V[W, i]))
-        if V[X, i] != 0.0:
-            subtract(V, P, V[X, i], Q, i)
-    for _ in range(SWEEPS):
-        largest = biggest = 0.0
-        for i in range(n):
-            w = rho * V[W, i]
-            old = V[X, i]
-            new = old + (V[P, i] + w * short) / (Q[i, i] + w * V[W, i])
-            new = min(max(new, V[LOW, i]), V[HIGH, i])
-            biggest = max(biggest, abs(new))
-            if new != old:
-                largest = max(largest, abs(new - old))
-                V[X, i] = new
-                short -= V[W, i] * (new - old)
-                subtract(V, P, new - old, Q, i)
-        if largest <= 1e-3 * biggest:
-            break
-
-
-@njit(**INNER)
 def _pivot_singly(Q, V, S, L, pos):
     """Feasible descent, one variable at a time: the objective falls whenever the point moves."""
     n = Q.shape[0]
@@ -207,18 +181,33 @@ def _pivot_singly(Q, V, S, L, pos):
 
 
 @njit(**STEP)
-def optimum(Q, inverse, V, S, L, pos):
-    """X: the optimum of a program whose Q is positive definite.
+def _from_scratch(Q, inverse, V, S, L, pos):
+    """Blocks; where they cycle, or Q is ill-conditioned, blocks with a large ridge and then single exchanges."""
+    _start(inverse, V, S)
+    S[RIDGE], S[SIZE] = S[FIRST], 0.0
+    if _pivot_blocks(Q, V, S, L, pos) and S[FIRST] == 0.0:
+        return
+    if S[FIRST] == 0.0:
+        S[RIDGE], S[SIZE] = LARGE, 0.0
+        _pivot_blocks(Q, V, S, L, pos)
+    S[RIDGE], S[SIZE] = S[EPS], 0.0
+    _pivot_singly(Q, V, S, L, pos)
+
+
+@njit(**STEP)
+def optimum(Q, inverse, V, S, L, pos, near):
+    """X: the optimum of a program whose Q is positive definite with its ridge; X may be near it already.
 
     A sum that may be smaller is an equation if it is exceeded without it.
     """
     n = Q.shape[0]
-    S[SUMMED] = 1.0 if S[KIND] == SUM_TO else 0.0
+    if not near:
+        S[SUMMED] = 1.0 if S[KIND] == SUM_TO else 0.0
     for _ in range(2):
-        _start(inverse, V, S)
-        if not _pivot_blocks(Q, V, S, L, pos):
-            _descend(Q, V, S)
+        if near:
             _pivot_singly(Q, V, S, L, pos)
+        else:
+            _from_scratch(Q, inverse, V, S, L, pos)
         if S[KIND] != SUM_AT_MOST or S[SUMMED] > 0.0:
             break
         reached = 0.0

@@ -6,6 +6,7 @@ from numba import njit
 
 from residuum.solvers.active_set.tables import INNER, STEP
 
+from .lanes import dot, subtract, subtract_four
 from .layout import (
     AT,
     AT_LOW,
@@ -13,6 +14,7 @@ from .layout import (
     LANES,
     NU,
     PIVOT,
+    RIDGE,
     SHIFTED,
     SIZE,
     SUMMED,
@@ -25,7 +27,14 @@ from .layout import (
     X,
 )
 
+FOUR = 4
 DEPENDENT = 1e-15  # pivot, relative to its diagonal entry, at which a free set counts as singular
+
+
+@njit(**STEP)
+def padded(m):
+    """The next multiple of LANES."""
+    return (m + LANES - 1) // LANES * LANES
 
 
 @njit(**STEP)
@@ -51,65 +60,64 @@ def _list_free(V, S, pos, n):
 
 
 @njit(**INNER)
-def _factor(Q, V, L, pos, m, kept):
-    """``Q[pos, pos] = L'D^{-1}L``, L upper triangular, D its diagonal; columns before ``kept`` are there.
-
-    Returns the number of columns that are independent. Below its diagonal L stays zero, which makes blocks of
-    LANES harmless that begin there.
-    """
-    for i in range(kept, m):
+def _gather(Q, S, L, pos, m, first):
+    """Upper triangle of ``Q[pos, pos]`` with the ridge, from column ``first`` on, and zeros beyond it."""
+    end = padded(m)
+    for i in range(m):
         a = pos[i]
-        for j in range(i + 1):
-            V[T, j] = Q[a, pos[j]]
-        end = i // LANES * LANES + LANES
-        for k in range(i):
-            L[k, i] = V[T, k]
-            f = V[T, k] * V[PIVOT, k]
-            c = k // LANES * LANES
-            while c < end:
-                for lane in range(LANES):
-                    V[T, c + lane] -= f * L[k, c + lane]
-                c += LANES
-        if not V[T, i] > DEPENDENT * Q[a, a]:
-            return i
-        L[i, i] = V[T, i]
-        V[PIVOT, i] = 1.0 / V[T, i]
+        for j in range(max(i // LANES * LANES, first), m):
+            L[i, j] = Q[a, pos[j]]
+        for j in range(m, end):
+            L[i, j] = 0.0
+    for i in range(first, m):
+        L[i, i] += S[RIDGE]
+
+
+@njit(**INNER)
+def _factor(Q, V, S, L, pos, m, kept):
+    """``Q[pos, pos] + ridge = L'D^{-1}L``, L upper triangular, D its diagonal; ``kept`` columns are there.
+
+    Returns the number of columns that are independent. Four rows at a time are taken from all rows below
+    them, so that no row waits for the one before it. Left of its diagonal L is zero as far as a block of
+    LANES may begin there.
+    """
+    first, end = kept // LANES * LANES, padded(m)
+    _gather(Q, S, L, pos, m, first)
+    for top in range(0, m, FOUR):
+        below = min(top + FOUR, m)
+        for k in range(top, below):
+            if k >= first:
+                if not L[k, k] > DEPENDENT * Q[pos[k], pos[k]]:
+                    return k
+                V[PIVOT, k] = 1.0 / L[k, k]
+                for j in range(k // LANES * LANES, k):
+                    L[k, j] = 0.0
+            for i in range(k + 1, below):
+                subtract(L, i, L[k, i] * V[PIVOT, k], L, k, max(i // LANES * LANES, first), end)
+        for i in range(below, m):
+            f = (
+                L[top, i] * V[PIVOT, top],
+                L[top + 1, i] * V[PIVOT, top + 1],
+                L[top + 2, i] * V[PIVOT, top + 2],
+                L[top + 3, i] * V[PIVOT, top + 3],
+            )
+            subtract_four(L, i, f, L, top, max(i // LANES * LANES, first), end)
     return m
 
 
-@njit(**INNER)
-def forwards(V, L, m, t):
-    """Substitute row t of V forwards."""
-    end = (m + LANES - 1) // LANES * LANES
+@njit(**STEP)
+def solve_factored(V, L, m, t):
+    """Replace row t of V by the solution s of ``L'D^{-1}L s = t``."""
+    end = padded(m)
+    for i in range(m, end):
+        V[t, i] = 0.0
     for k in range(m):
         own = V[t, k]
-        f = own * V[PIVOT, k]
-        c = k // LANES * LANES
-        while c < end:
-            for lane in range(LANES):
-                V[t, c + lane] -= f * L[k, c + lane]
-            c += LANES
+        subtract(V, t, own * V[PIVOT, k], L, k, k // LANES * LANES, end)
         V[t, k] = own
-
-
-@njit(**INNER)
-def backwards(V, L, m, t):
-    """Substitute row t of V backwards: then it is the solution of ``Q[pos, pos] s = t``."""
     for i in range(m - 1, -1, -1):
-        s = V[t, i]
-        for j in range(i + 1, m):
-            s -= L[i, j] * V[t, j]
-        V[t, i] = s * V[PIVOT, i]
-
-
-@njit(**STEP)
-def subtract(V, row, factor, Q, j):
-    """V[row] -= factor * Q[j]; both are as wide as a multiple of LANES."""
-    c = 0
-    while c < Q.shape[1]:
-        for lane in range(LANES):
-            V[row, c + lane] -= factor * Q[j, c + lane]
-        c += LANES
+        own, V[t, i] = V[t, i], 0.0
+        V[t, i] = (own - dot(L, i, V, t, i // LANES * LANES, end)) * V[PIVOT, i]
 
 
 @njit(**STEP)
@@ -138,32 +146,34 @@ def minimise_free(Q, V, S, L, pos):
 
     False if the free set is singular, or if the sum cannot be reached.
     """
-    m, kept = _list_free(V, S, pos, Q.shape[0])
+    n, wide = Q.shape
+    m, kept = _list_free(V, S, pos, n)
     rest = S[TOTAL]
-    for i in range(Q.shape[0]):
+    for i in range(n):
         V[P, i] = V[H, i]
     if S[SHIFTED] > 0.0:
-        for i in range(Q.shape[0]):
+        for i in range(n):
             if V[AT, i] != FREE and V[X, i] != 0.0:
-                subtract(V, P, V[X, i], Q, i)
+                subtract(V, P, V[X, i], Q, i, 0, wide)
                 rest -= V[W, i] * V[X, i]
     S[NU] = 0.0
-    got = _factor(Q, V, L, pos, m, kept)
+    got = _factor(Q, V, S, L, pos, m, kept)
     S[SIZE] = got
     if got < m:
         return False
     for i in range(m):
         V[T, i] = V[P, pos[i]]
-    forwards(V, L, m, T)
-    backwards(V, L, m, T)
+    solve_factored(V, L, m, T)
     if S[SUMMED] > 0.0:
         for i in range(m):
             V[TW, i] = V[W, pos[i]]
-        forwards(V, L, m, TW)
-        backwards(V, L, m, TW)
+        solve_factored(V, L, m, TW)
         if not along_sum(V, S, pos, m, rest):
             return False
     for i in range(m):
         V[X, pos[i]] = V[T, i]
-        subtract(V, P, V[T, i], Q, pos[i])
+        subtract(V, P, V[T, i], Q, pos[i], 0, wide)
+    if S[RIDGE] > 0.0:
+        for i in range(n):
+            V[P, i] -= S[RIDGE] * V[X, i]
     return True

@@ -11,31 +11,34 @@ from numba import njit
 from residuum.solvers.active_set.tables import INNER, OPTIONS, STEP
 
 from .exchanges import optimum, reach_of
-from .free_set import along_sum, backwards, forwards, subtract
+from .free_set import along_sum, solve_factored
+from .lanes import subtract
 from .layout import (
     ALPHA,
     BEST,
     BETA,
-    CENTRE,
     CONCAVE,
     DEPTH,
     EPS,
     FARTHEST,
+    FIRST,
     FORCED,
     GAP,
     HIGH,
     KIND,
+    LENGTH,
     LINEAR,
     LOW,
     MU,
     N_ENTRIES,
-    N_ROWS,
     NO_SUM,
     NU,
     ROUNDING,
     SCALE,
     SHIFT,
     SIZE,
+    SLACK,
+    SLOPE,
     STEPS,
     SUM_TO,
     SUMMED,
@@ -59,13 +62,13 @@ WORSE = 1.0 + 1e-12  # covers the rounding of the bounds themselves
 
 @njit(**STEP)
 def _gradient(Q, V, S):
-    """P = LINEAR - (Q - eps) X."""
-    n = Q.shape[0]
+    """P = LINEAR - QX."""
+    n, wide = Q.shape
     for i in range(n):
-        V[P, i] = V[LINEAR, i] + S[EPS] * V[X, i]
+        V[P, i] = V[LINEAR, i]
     for i in range(n):
         if V[X, i] != 0.0:
-            subtract(V, P, V[X, i], Q, i)
+            subtract(V, P, V[X, i], Q, i, 0, wide)
 
 
 @njit(**STEP)
@@ -73,6 +76,36 @@ def _most(slope, room, curvature):
     """A bound on ``2 slope d - d^2 / curvature`` for 0 <= d <= room."""
     slope = max(slope, 0.0)
     return min(slope * slope * curvature, 2.0 * slope * min(max(room, 0.0), FAR))
+
+
+@njit(**STEP)
+def _error(V, S, i, tau):
+    """Bound on the rounding error of ``p - nu w`` of a variable."""
+    return tau * V[ALPHA, i] + 4.0 * U * (abs(S[NU] * V[W, i]) + V[SHIFT, i])
+
+
+@njit(**STEP)
+def _gap_along(V, S, n, tau):
+    """The gap by an inner direction z: what is left of the gradient along every unbounded variable is negative.
+
+    ``2 q'd - d'Qd <= t^2 z'Qz + 2 (q - t Qz)'d``, with t as small as that allows.
+    """
+    t = 0.0
+    for i in range(n):
+        q, error, slack = V[P, i] - S[NU] * V[W, i], _error(V, S, i, tau), S[SLACK] * V[ALPHA, i]
+        if V[FARTHEST, i] == np.inf:
+            t = max(t, (q + error) / max(V[SLOPE, i] - slack, 1.0 / FAR))
+        if V[LOW, i] == -np.inf:
+            t = max(t, (error - q) / max(-V[SLOPE, i] - slack, 1.0 / FAR))
+    t *= WORSE
+    gap = t * t * S[LENGTH]
+    for i in range(n):
+        q = V[P, i] - S[NU] * V[W, i] - t * V[SLOPE, i]
+        error = _error(V, S, i, tau) + t * (S[SLACK] * V[ALPHA, i] + 4.0 * U * abs(V[SLOPE, i]))
+        up = 0.0 if V[FARTHEST, i] == np.inf else max(q + error, 0.0) * max(V[FARTHEST, i] - V[X, i], 0.0)
+        down = 0.0 if V[LOW, i] == -np.inf else max(error - q, 0.0) * (V[X, i] - V[LOW, i])
+        gap += 2.0 * max(up, down)
+    return gap
 
 
 @njit(**STEP)
@@ -87,14 +120,15 @@ def _certify(V, S, n):
         short -= w * x
         summing += abs(w * x)
         value -= x * (V[LINEAR, i] + p)
-        q = p - nu * w
-        error = tau * alpha + 4.0 * U * (abs(nu * w) + V[SHIFT, i])
+        q, error = p - nu * w, _error(V, S, i, tau)
         above, below = V[HIGH, i] - x, x - V[LOW, i]
         gap += max(_most(q + error, V[FARTHEST, i] - x, curvature), _most(error - q, below, curvature))
         if S[CONCAVE] > 0.0:
             farthest = min(max(V[FARTHEST, i] - x, below), FAR_SQUARED)
             gap += S[CONCAVE] * farthest * farthest
         violation = max(violation, min(max(q, -q) * V[SCALE, i], (above if q > 0.0 else below) * alpha))
+    if S[LENGTH] > 0.0:
+        gap = min(gap, _gap_along(V, S, n, tau))
     amiss = 0.0
     if S[KIND] != NO_SUM:
         # At most the sum: what is left of it counts only with a multiplier, what is too much always.
@@ -122,8 +156,7 @@ def _refine(Q, V, S, L, pos):
         short -= V[W, i] * V[X, i]
     for a in range(m):
         V[T, a] = V[P, pos[a]] - nu * V[W, pos[a]]
-    forwards(V, L, m, T)
-    backwards(V, L, m, T)
+    solve_factored(V, L, m, T)
     if S[SUMMED] > 0.0:
         along_sum(V, S, pos, m, short)
         S[NU] += nu
@@ -136,19 +169,17 @@ def _refine(Q, V, S, L, pos):
 def _solve(Q, inverse, V, S, L, pos):
     """Solve and certify one program: X and the certificate.
 
-    With eps > 0, Q may be singular without it. Then ``min f(x) + eps ||x - centre||^2`` is solved again and
-    again from the last x, until f itself is optimal. Without it, the further turns refine x.
+    With eps > 0, Q may be singular. Then ``min f(x) + eps ||x - centre||^2`` is solved again and again, the
+    last x being the centre, until f itself is optimal. Without it, the further turns refine x.
     """
     n = Q.shape[0]
-    S[STEPS] = S[SIZE] = 0.0
+    S[STEPS] = 0.0
     for i in range(n):
-        V[CENTRE, i] = V[BEST, i] = 0.0
+        V[H, i], V[BEST, i] = V[LINEAR, i], 0.0
     best = (np.inf, np.inf, 0.0, 0.0, 0.0)
     for turn in range(MOST_TURNS):
         if turn == 0 or S[EPS] > 0.0:
-            for i in range(n):
-                V[H, i] = V[LINEAR, i] + S[EPS] * V[CENTRE, i]
-            optimum(Q, inverse, V, S, L, pos)
+            optimum(Q, inverse, V, S, L, pos, turn > 0)
         else:
             _refine(Q, V, S, L, pos)
         _gradient(Q, V, S)
@@ -163,7 +194,7 @@ def _solve(Q, inverse, V, S, L, pos):
         if best[0] <= 0.1 * S[TOL] and best[1] <= 0.1 * S[TOL]:
             break
         for i in range(n):
-            V[CENTRE, i] = V[X, i]
+            V[H, i] = V[LINEAR, i] + S[EPS] * V[X, i]
     S[VIOLATION], S[GAP], S[VALUE], S[ROUNDING], S[NU] = best
 
 
@@ -178,32 +209,32 @@ def _forced(V, S, n):
 
 
 @njit(**OPTIONS)
-def solve_block(vectors, numbers, Q, inverse, mu, eps, alpha, which, linear, beta, points, certificate):
+def solve_block(given, numbers, matrices, which, linear, beta, scratch, points, certificate):
     """Solve one program for each row of ``linear``: fills ``points`` and ``certificate``.
 
-    The rows of Q and inverse are padded with zeros to a multiple of LANES. Row r belongs to matrix
-    ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2, rounding, steps, multiplier
-    of the sum, scale.
+    Row r belongs to matrix ``which[r]``. Columns of the certificate: violation, gap, objective - beta^2,
+    rounding, steps, multiplier of the sum, scale.
     """
-    n = linear.shape[1]
-    wide = Q.shape[2]
-    V, pos, S = np.zeros((N_ROWS, wide)), np.zeros(n, np.int64), np.zeros(N_ENTRIES)
-    L = np.zeros((n, wide))
-    for row in range(vectors.shape[0]):
+    n, (V, L) = linear.shape[1], scratch
+    pos, S = np.zeros(n, np.int64), np.zeros(N_ENTRIES)
+    for row in range(given.shape[0]):
         for i in range(n):
-            V[row, i] = vectors[row, i]
+            V[row, i] = given[row, i]
     for entry in range(numbers.shape[0]):
         S[entry] = numbers[entry]
     for r in range(linear.shape[0]):
         k = which[r]
+        if r == 0 or which[r - 1] != k:
+            for i in range(n):
+                V[ALPHA, i], V[SLOPE, i] = matrices.alpha[k, i], matrices.slope[k, i]
+                V[SCALE, i] = 1.0 / V[ALPHA, i] if V[ALPHA, i] > 0.0 else 0.0
+            S[MU], S[EPS], S[FIRST] = matrices.mu[k], matrices.eps[k], matrices.first[k]
+            S[LENGTH], S[SLACK] = matrices.length[k], matrices.slack[k]
+            S[FORCED] = _forced(V, S, n)
+        S[BETA] = beta[r]
         for i in range(n):
             V[LINEAR, i] = linear[r, i] - V[SHIFT, i]
-            V[ALPHA, i] = alpha[k, i]
-            V[SCALE, i] = 1.0 / alpha[k, i] if alpha[k, i] > 0.0 else 0.0
-        S[MU], S[EPS], S[BETA] = mu[k], eps[k], beta[r]
-        if r == 0 or which[r - 1] != k:
-            S[FORCED] = _forced(V, S, n)
-        _solve(Q[k], inverse[k], V, S, L, pos)
+        _solve(matrices.Q[k], matrices.inverse[k], V, S, L, pos)
         for i in range(n):
             points[r, i] = V[BEST, i]
         certificate[r, 0], certificate[r, 1], certificate[r, 2] = S[VIOLATION], S[GAP], S[VALUE]

@@ -8,24 +8,38 @@ the compiler turns such blocks into vector instructions.
 
 from __future__ import annotations
 
+import numpy as np
+
+from residuum.problem import Float64Array
+
 # Rows of V. Given: bounds, the farthest that a variable can be where the sum implies that, the weights of the
-# sum, norms of the columns, the part of the linear term that is no product with b, and the linear term.
-LOW, HIGH, FARTHEST, W, ALPHA, SHIFT, LINEAR = range(7)
+# sum, the part of the linear term that is no product with b, norms of the columns, the linear term, and the
+# gradient of an inner direction (`matrices`).
+LOW, HIGH, FARTHEST, W, SHIFT, ALPHA, LINEAR, SLOPE = range(8)
 # Computed: the point, its gradient h - Qx, h, the state of each variable, memory, and one over the norms.
-X, P, H, AT, OLD, BEST, CENTRE, T, TW, PIVOT, SCALE = range(7, 18)
+X, P, H, AT, OLD, BEST, T, TW, PIVOT, SCALE = range(8, 18)
 N_ROWS = 18
-# Entries of S: least eigenvalue of Q - eps at least, ridge on the diagonal of Q, roundings that an entry of
-# the gradient goes through, the sum and what kind of sum it is, norm of b, tolerance, whether any bound is
-# neither zero nor infinite, and, where A is not known, how far below zero an eigenvalue of Q can be, else -1.
-MU, EPS, DEPTH, TOTAL, KIND, BETA, TOL, SHIFTED, CONCAVE = range(9)
-# Computed: whether the sum counts as an equation now, its multiplier, size of the free set, steps taken,
-# the certificate: violation, gap, objective minus beta^2, violation that rounding x makes; and how large a
-# combination of columns the bounds and the sum force x to be.
-SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING, FORCED = range(9, 18)
-N_ENTRIES = 18
+# Entries of S. Given: roundings that an entry of the gradient goes through, the sum and what kind of sum it
+# is, tolerance, whether any bound is neither zero nor infinite, and, where A is not known, how far below zero
+# an eigenvalue of Q can be, else -1; of each matrix: least eigenvalue at least, ridges of the proximal points
+# and of the first solve, square and error of its inner direction; norm of b.
+DEPTH, TOTAL, KIND, TOL, SHIFTED, CONCAVE, MU, EPS, FIRST, LENGTH, SLACK, BETA = range(12)
+# Computed: ridge of the present factor, whether the sum counts as an equation now, its multiplier, size of
+# the free set, steps taken, the certificate: violation, gap, objective minus beta^2, violation that rounding
+# x makes; and how large a combination of columns the bounds and the sum force x to be.
+RIDGE, SUMMED, NU, SIZE, STEPS, VIOLATION, GAP, VALUE, ROUNDING, FORCED = range(12, 22)
+N_ENTRIES = 22
 
 NO_SUM, SUM_TO, SUM_AT_MOST = range(3)
 FREE, AT_LOW, AT_HIGH = 0.0, -1.0, 1.0
 
 LANES = 8
 U = 1.2e-16  # unit roundoff of float64, with room for terms of higher order
+
+
+def aligned(shape: tuple[int, ...]) -> Float64Array:
+    """Zeros that begin at a multiple of 64 bytes, as vector instructions like it."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + 8)
+    first = (-room.ctypes.data % 64) // 8
+    return room[first : first + size].reshape(shape)

@@ -1,20 +1,17 @@
-"""The quadratic program behind constrained least squares: scaled columns, matrices, how convex they are."""
+"""The quadratic program behind constrained least squares, with columns scaled by powers of two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from residuum.problem import Float64Array
 
-from .layout import LANES, NO_SUM, U
+from .layout import NO_SUM
 
-SINGULAR = 1e-11  # least eigenvalue, relative to the mean one, below which a ridge is put on the diagonal
-RIDGE = 1e-12  # that ridge, relative to the largest diagonal entry
 MODERATE = 400  # exponents of two of columns that can be scaled
 
 
@@ -94,11 +91,11 @@ class BoundedLeastSquares:
 
     def vectors(self) -> Float64Array:
         """What the kernels know of the variables: the first rows of their V."""
-        e, ones = self.exponents, np.ones(self.A.shape[1])
+        e = self.exponents
         with np.errstate(over="ignore", under="ignore"):
             lower, upper = np.ldexp(self.lower, e), np.ldexp(self.upper, e)
-        w = np.ldexp(ones, -e)
-        return np.vstack([lower, upper, self._farthest(lower, upper, w), w, ones, 0.5 * self.l1 * w])
+        w = np.ldexp(np.ones(len(e)), -e)
+        return np.vstack([lower, upper, self._farthest(lower, upper, w), w, 0.5 * self.l1 * w])
 
     def _farthest(self, lower: Float64Array, upper: Float64Array, w: Float64Array) -> Float64Array:
         """Upper bounds, also those that the sum and the other lower bounds imply."""
@@ -115,7 +112,7 @@ class BoundedLeastSquares:
         """What the kernels know of the problem: the first entries of their S."""
         bounds = np.concatenate([self.lower, self.upper])
         shifted = float((np.isfinite(bounds) & (bounds != 0)).any())
-        return np.array([0.0, 0.0, self.depth, self.total, float(self.kind), 0.0, tol, shifted, self.concave])
+        return np.array([self.depth, self.total, float(self.kind), tol, shifted, self.concave])
 
     def gram(self) -> Float64Array:
         """``Q = A'WA + l2 L'L`` of the scaled columns, shape (n, n)."""
@@ -142,81 +139,3 @@ class BoundedLeastSquares:
         """Products of all pairs of columns, shape (n_rows, n (n + 1) / 2)."""
         first, second = np.triu_indices(self.A.shape[1])
         return self.columns[:, first] * self.columns[:, second]
-
-
-class Matrices(NamedTuple):
-    """Matrices Q for the kernels, rows padded with zeros to a multiple of LANES."""
-
-    Q: Float64Array  # (k, n, wide), with `eps` on the diagonal
-    inverse: Float64Array
-    mu: Float64Array  # (k,): at most the least eigenvalue of Q - eps, for the exact columns
-    eps: Float64Array  # (k,)
-    alpha: Float64Array  # (k, n): norms of the columns
-
-
-def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
-    """Matrices Q of shape (k, n, n) with all that solves share.
-
-    With X near the inverse of Q and E = I - XQ, the least eigenvalue is at least (1 - ||E||) / ||X||, less
-    what rounding may have changed in Q.
-    """
-    n = Q.shape[1]
-    diagonal = np.einsum("kii->ki", Q)
-    alpha = np.sqrt(diagonal) * (1 + 1e-12)
-    idle = (problem.lower <= 0) & (problem.upper >= 0) & (problem.kind == NO_SUM)
-    Q = Q + np.where((diagonal == 0) & idle, 1.0, 0.0)[:, :, None] * np.eye(
-        n
-    )  # an unused variable stays zero
-    trace = np.einsum("kii->k", Q)
-    inverse, mu = _inverted(Q)
-    mu = (mu - U * problem.depth * trace).clip(0.0)
-    eps = np.where(mu > SINGULAR * trace / n, 0.0, RIDGE * diagonal.max(axis=1, initial=0.0))
-    eps = np.where((trace == 0) & (eps == 0), 1.0, eps)
-    if (some := np.flatnonzero(eps)).size:
-        Q[some] += eps[some, None, None] * np.eye(n)
-        inverse[some] = _inverted(Q[some])[0]
-    pad = ((0, 0), (0, 0), (0, -n % LANES))
-    return Matrices(np.pad(Q, pad), np.pad(inverse, pad), mu, eps, alpha)
-
-
-def deepest_eigenvalue(Q: Float64Array, depth: float, most: float) -> float:
-    """A bound on how far below zero the least eigenvalue of Q can be; inf if that may be more than `most`.
-
-    If a Cholesky factor of Q + delta I can be computed, no eigenvalue lies further below -delta than what
-    rounding can hide, which is (n + 2) u times the trace (Rump 2006).
-    """
-    n, trace = len(Q), float(np.trace(Q))
-    if not Q.any():
-        return 0.0
-    delta = U * (depth + 4 * n) * trace
-    while 0 < delta <= min(most, trace):
-        try:
-            np.linalg.cholesky(Q + delta * np.eye(n))
-        except np.linalg.LinAlgError:
-            delta *= 4
-            continue
-        return delta + U * (depth + n + 2) * (trace + n * delta)
-    return np.inf
-
-
-def least_eigenvalue(Q: Float64Array, depth: float) -> Float64Array:
-    """Bounds below the least eigenvalues of the matrices that Q, of shape (k, n, n), was rounded from."""
-    return (_inverted(Q)[1] - U * depth * np.einsum("kii->k", Q)).clip(0.0)
-
-
-def _inverted(Q: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Inverses, zero where there is none, and lower bounds on the least eigenvalues."""
-    n = Q.shape[-1]
-    try:
-        inverse = np.linalg.inv(Q)
-    except np.linalg.LinAlgError:
-        if len(Q) == 1:
-            return np.zeros_like(Q), np.zeros(1)
-        parts = [_inverted(one[None]) for one in Q]
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-    with np.errstate(over="ignore", invalid="ignore"):
-        length = np.linalg.norm(inverse, axis=(1, 2)) * (1 + 1e-12)
-        wrong = np.linalg.norm(inverse @ Q - np.eye(n), axis=(1, 2))
-        wrong += U * (2 * n + 4) * length * np.linalg.norm(Q, axis=(1, 2))
-        mu = np.where(wrong < 0.5, (1 - wrong) / length, 0.0)
-    return np.asarray(inverse, dtype=np.float64), mu

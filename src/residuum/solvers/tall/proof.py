@@ -22,7 +22,8 @@ from residuum.solvers.active_set.exact import are_combinations
 
 from .careful import Descent, multiplier
 from .layout import NO_SUM, SUM_AT_MOST, SUM_TO, U
-from .program import BoundedLeastSquares, Matrices, least_eigenvalue
+from .matrices import Matrices, least_eigenvalue
+from .program import BoundedLeastSquares
 
 DEPENDENT = 1e-7  # distance from the span of other columns, relative to the largest, of a column outside W
 MOST_EXTENSIONS = 8
@@ -46,7 +47,7 @@ class Prover:
         self, problem: BoundedLeastSquares, Q: Float64Array, alpha: Float64Array, weights: Any
     ) -> None:
         self.problem, self.Q, self.alpha = problem, Q, alpha
-        self.lower, self.upper, self.farthest, self.w, _, self.shift = problem.vectors()
+        self.lower, self.upper, self.farthest, self.w, self.shift = problem.vectors()
         used = np.ones(len(problem.A), bool) if weights is None else weights > 0
         root = np.ones(len(problem.A)) if weights is None else np.sqrt(weights)
         penalty = np.ldexp(problem.penalty, -problem.exponents)
@@ -124,7 +125,7 @@ class Difficult:
 
     def __init__(self, problem: BoundedLeastSquares, matrices: Matrices, k: int, weights: Any) -> None:
         n = problem.A.shape[1]
-        Q = matrices.Q[k][:, :n] - matrices.eps[k] * np.eye(n)
+        Q = matrices.Q[k][:, :n]
         self.problem, self.root = problem, 1.0 if weights is None else np.sqrt(weights)
         self.prover = Prover(problem, Q, matrices.alpha[k], weights)
         self.descent = Descent(self.prover.columns, (self.prover.lower, self.prover.upper), self.prover.w)

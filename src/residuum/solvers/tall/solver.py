@@ -11,7 +11,9 @@ import numpy as np
 from residuum.problem import Float64Array
 from residuum.system.threads import run_chunks, thread_count
 
-from .program import BoundedLeastSquares, Matrices, prepare
+from .layout import LANES, N_ROWS, aligned
+from .matrices import Matrices, prepare
+from .program import BoundedLeastSquares
 from .proof import Difficult, Point
 
 BLOCK = 960  # right-hand sides handled together by one thread
@@ -182,7 +184,10 @@ class TallSolver:
         problem = self.problem
         vectors, numbers = problem.vectors(), problem.numbers(max(self.tol, REACHABLE))
         points, certificate = np.empty(linear.shape), np.empty((len(linear), 7))
-        kernels.solve_block(vectors, numbers, *matrices, which, linear, beta, points, certificate)
+        n = linear.shape[1]
+        wide = -(-n // LANES) * LANES
+        scratch = aligned((N_ROWS, wide)), aligned((n, wide))
+        kernels.solve_block(vectors, numbers, matrices, which, linear, beta, scratch, points, certificate)
         return points, certificate
 
     def _write(self, points: Any, certificate: Any, energy: Any, part: Answers) -> Float64Array:
