@@ -157,7 +157,7 @@ class CRNRCCV(GridSelector):
     """`CRNRC` with gamma chosen by cross-validation."""
 
     classifier = CRNRC
-    grids = (Grid("gammas", "gamma", (0.001, 0.01, 0.1, 1.0), largest_first=False),)
+    grids = (Grid("gammas", "gamma", (0.01, 0.1, 1.0, 10.0), largest_first=False),)
     gammas = rules = cv = scoring = n_jobs = None
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class CNRCCV(GridSelector):
             yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
 
 
-# The grids of SRC and SoftNRC are smaller than their defaults, to bound the time. The cheap ones come first.
+# The searches of the library have their default grids.
 METHODS: dict[str, Callable[[], Any]] = {
     "NSC": NSCCV,
     "CRC": CRCCV,
@@ -196,9 +196,9 @@ METHODS: dict[str, Callable[[], Any]] = {
     "NRC, exact": lambda: NRC(solver="exact"),
     "SimplexRC, l2 = 0": SimplexRC,
     "SimplexRC": SimplexRCCV,
-    "SoftNRC": lambda: SoftNRCCV(neg_weights=[0.1, 1, math.inf], l2s=[0.1, 0.03, 0.01]),
+    "SoftNRC": SoftNRCCV,
     "CRNRC": CRNRCCV,
-    "SRC": lambda: SRCCV(l1s=[0.3, 0.1, 0.03, 0.01]),
+    "SRC": SRCCV,
     "CNRC": CNRCCV,
 }
 
