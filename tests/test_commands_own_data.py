@@ -59,6 +59,9 @@ def run(capsys):
     return call
 
 
+BAD_OPTIONS = {"--sharpness": "-1", "--pca": "0", "--with": "magic", "--seed": "-1"}
+
+
 def rows_of(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -508,6 +511,27 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert (features["count"], features["numbers"]) == (13, "columns")
     code, told, _ = run(*where[:4], "--test", tables / "new.csv", "--json", "--out", tmp_path / "d")
     assert json.loads(told)["settings"]["trials"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *(
+            (command, option, value)
+            for command in ("fit", "compare")
+            for option, value in BAD_OPTIONS.items()
+        ),
+        ("fit", "--method", "magic"),
+        ("compare", "--methods", "magic"),
+        ("compare", "--trials", "0"),
+        ("compare", "--train-per-class", "0"),
+    ],
+)
+def test_arguments_are_refused_before_the_data_are_read(run, tmp_path, command, option, value):
+    code, told, notes = run(command, tmp_path / "absent.csv", option, value)
+    assert (code, told) == (2, "")
+    assert f"{option} must be" in notes
+    assert "absent.csv" not in notes
 
 
 def test_a_tie_of_methods_is_called_one():

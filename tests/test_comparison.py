@@ -191,10 +191,10 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"trials": 0}, "trials must be from 1 to 1000. Got 0"),
-        ({"train_per_class": 0}, "train_per_class must be from 1 to"),
+        ({"trials": 0}, "--trials must be from 1 to 1000. Got 0"),
+        ({"train_per_class": 0}, "--train-per-class must be from 1 to"),
         ({"train_per_class": 500}, "Got 500"),
-        ({"seed": -1}, "seed must be from 0"),
+        ({"seed": -1}, "--seed must be from 0"),
     ],
 )
 def test_bad_settings_are_named(data, change, words):

@@ -5,7 +5,7 @@ import pytest
 
 from residuum.errors import UsageError
 from residuum.inputs import OwnData
-from residuum.models.preparing import SHARPNESSES, chosen_features, kind_of
+from residuum.models.preparing import SHARPNESSES, check_feature_options, chosen_features, kind_of
 from residuum.models.recipe import Features
 
 DEFAULTS = {"scale": None, "kernel": None, "sharpness": None, "pca": None, "embeddings": False}
@@ -78,4 +78,4 @@ def test_a_sharpness_without_a_kernel_is_refused(asked):
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_sharpness_out_of_range_is_refused(value):
     with pytest.raises(UsageError, match="--sharpness must be greater than 0"):
-        chosen_features(TABLE, {**DEFAULTS, "sharpness": value}, select="fixed")
+        check_feature_options({**DEFAULTS, "extractor": None, "sharpness": value})

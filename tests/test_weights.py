@@ -267,6 +267,29 @@ def test_the_gap_bounds_the_distance_from_the_minimum_with_weights(scale):
             assert above <= Fraction(float(gap)) * energy
 
 
+def test_the_gap_knows_how_far_prices_of_heavy_samples_are_rounded():
+    """Nearly equal heavy atoms: where codes differ alone, the ridge is the only curvature.
+
+    The codes are those that the rounded prices call optimal, so the gap is what it adds for their rounding.
+    """
+    l2, n = 0.01, 16
+    problem = CodingProblem(l2=l2)
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        base, y = rng.uniform(size=3), rng.normal(size=3)
+        y /= np.linalg.norm(y)
+        X = base * (1 + 1e-15 * rng.integers(-2, 3, size=(n, 3)))
+        dictionary = Dictionary.from_samples(X, np.zeros(n, dtype=int), 1, np.full(n, 1e11))
+        codes = np.zeros((1, n))
+        for _ in range(6):
+            slopes = dictionary.correlations(y[None] - dictionary.combinations(codes)) - l2 * codes
+            common = slopes.mean()
+            codes += (slopes - common) / l2 + common / (n * 1e11 + l2)
+        above = exact_value(dictionary.atoms.T, y, codes[0], l2) - least_value(dictionary.atoms.T, y, l2)
+        energy = sum(Fraction(float(v)) ** 2 for v in y)
+        assert above <= Fraction(float(problem.gap(dictionary, y[None], codes)[0])) * energy
+
+
 @pytest.mark.parametrize("model", WEIGHTED, ids=str)
 def test_classes_that_share_heavy_samples_tie(model):
     X, y = make_blobs(60, 12, centers=2, cluster_std=6.0, random_state=0)

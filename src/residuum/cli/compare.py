@@ -66,9 +66,10 @@ def compare(
     same command is given again with --out and its folder.
     """
     from residuum.experiments import comparison
-    from residuum.experiments.compared_data import bundled_digits, random_splits
+    from residuum.experiments.compared_data import bundled_digits, check_trials, random_splits
     from residuum.experiments.report import comparison_table, report_page
     from residuum.experiments.runner import open_folder
+    from residuum.models.preparing import check_feature_options
     from residuum.reports.table import markdown, print_table
     from residuum.system.files import write_text
     from residuum.system.json_text import to_json
@@ -78,6 +79,10 @@ def compare(
 
     context = click.get_current_context()
     chosen = comparison.choose_methods(methods)
+    check_trials(5 if trials is None else trials, seed)
+    check_feature_options(options)
+    if train_per_class is not None and train_per_class < 1:
+        raise UsageError(f"--train-per-class must be 1 or more. Got {train_per_class}.")
     with limit_threads(n_jobs):
         # Before features are computed: what was kept is not computed again and loads no library with threads.
         machine = machine_facts()

@@ -149,7 +149,7 @@ def _check_options(options: dict[str, Any]) -> bool:
     from residuum.inputs.splitting import check_holding_out
     from residuum.models import find_method, parse_settings
     from residuum.models.choosing import AUTO
-    from residuum.models.preparing import check_extractor_name
+    from residuum.models.preparing import check_feature_options
 
     automatic = options["method"].lower() == AUTO
     if automatic and options["settings"]:
@@ -159,9 +159,7 @@ def _check_options(options: dict[str, Any]) -> bool:
         options["settings"] = parse_settings(options["method"], options["select"], options["settings"])
     options["confidence"] = _confidence(options)
     check_holding_out(options["test_size"], options["seed"])
-    check_extractor_name(options["extractor"])
-    if options["pca"] is not None and options["pca"] < 1:
-        raise UsageError(f"--pca must be 1 or more. Got {options['pca']}.")
+    check_feature_options(options)
     return automatic
 
 

@@ -106,9 +106,9 @@ def random_split(labels: npt.NDArray[Any], *, train_per_class: int, seed: int, t
 def check_trials(trials: int, seed: int) -> None:
     """Refuse numbers of trials and seeds that make no sense."""
     if not 1 <= trials <= 1000:
-        raise UsageError(f"trials must be from 1 to 1000. Got {trials}.")
+        raise UsageError(f"--trials must be from 1 to 1000. Got {trials}.")
     if not 0 <= seed < 2**32:
-        raise UsageError(f"seed must be from 0 to {2**32 - 1}. Got {seed}.")
+        raise UsageError(f"--seed must be from 0 to {2**32 - 1}. Got {seed}.")
 
 
 def random_splits(
@@ -119,7 +119,7 @@ def random_splits(
     most = int(np.unique(labels, return_counts=True)[1].min()) - 1
     if not 1 <= train_per_class <= most:
         raise UsageError(
-            f"train_per_class must be from 1 to {most}: the smallest class of {name} has "
+            f"--train-per-class must be from 1 to {most}: the smallest class of {name} has "
             f"{most + 1} samples and one must stay a query. Got {train_per_class}."
         )
     return tuple(

@@ -85,7 +85,7 @@ def choose_methods(names: str | None) -> tuple[str, ...]:
     unknown = [name for name in wanted if name.lower() not in known]
     if unknown or not wanted:
         got = ", ".join(unknown) or "an empty list"
-        raise UsageError(f"methods must be some of {', '.join(compared())}. Got {got}.")
+        raise UsageError(f"--methods must be some of {', '.join(compared())}. Got {got}.")
     chosen = {name.lower() for name in wanted}
     return tuple(name for name in compared() if name.lower() in chosen)
 

@@ -318,11 +318,13 @@ def _load(path: Path, mmap: bool) -> Bytes:
         is_pickle = start[:1] == b"\x80" and start[1:2] <= b"\x08"
         if is_pickle or path.suffix.lower() in (".pkl", ".pickle", ".joblib"):
             raise ModelFileError(
-                f"{path}: is a pickle, and opening one can run any program it carries, so residuum does not. "
+                f"{path} is a pickle, and opening one can run any program it carries, so residuum does not. "
                 "Load it where you trust it and write it with residuum.save_model."
             )
         if start != b"PK\x03\x04":
-            raise ModelFileError(f"{path}: is not a residuum model file. Pass what save_model has written.")
+            raise ModelFileError(
+                f"{path} is not a model file. Pass one that 'residuum fit' or save_model has written."
+            )
         return np.asarray(np.memmap(path, np.uint8, mode="r")) if mmap else np.fromfile(path, np.uint8)
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}.") from error
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from error

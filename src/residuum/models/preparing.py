@@ -44,8 +44,6 @@ def chosen_features(data: OwnData, options: dict[str, Any], *, select: str) -> t
     scale, kernel, sharpness = options["scale"], options["kernel"], options["sharpness"]
     if sharpness is not None and (kernel in ("none", "cosine") or (kernel is None and not table)):
         raise UsageError("--sharpness is that of --kernel rbf or poly, which is not used here.")
-    if sharpness is not None and not 0 < sharpness < 1e6:
-        raise UsageError(f"--sharpness must be greater than 0 and less than 1e6. Got {sharpness}.")
     usual = ("standard" if table else None) if scale is None else (None if scale == "none" else scale)
     space = ("rbf" if table else None) if kernel is None else (None if kernel == "none" else kernel)
     chosen, pca = select == "cv", options["pca"]
@@ -104,11 +102,16 @@ def encoding_notes(encoder: TableEncoder, names: Sequence[str]) -> list[str]:
     ]
 
 
-def check_extractor_name(name: str | None) -> None:
-    """Refuse a name that no extractor of any kind of data has."""
+def check_feature_options(options: dict[str, Any]) -> None:
+    """Refuse what no data can make right, before any are read."""
+    name, sharpness, pca = (options[option] for option in ("extractor", "sharpness", "pca"))
     known = ("pixels", "scattering", *EXTRACTORS)
     if name is not None and name not in known:
         raise UsageError(f"--with must be one of {', '.join(known)}. Got {name!r}.")
+    if sharpness is not None and not 0 < sharpness < 1e6:
+        raise UsageError(f"--sharpness must be greater than 0 and less than 1e6. Got {sharpness}.")
+    if pca is not None and pca < 1:
+        raise UsageError(f"--pca must be 1 or more. Got {pca}.")
 
 
 def built_extractor(name: str, weights: Path | None, device: str | None) -> Any:
