@@ -67,6 +67,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/residuum.svg"
 html_logo = "_static/residuum.svg"
+html_sidebars = {"five_minutes": [], "which_classifier": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

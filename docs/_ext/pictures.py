@@ -30,7 +30,8 @@ class Picture(SphinxDirective):
         spec = importlib.util.spec_from_file_location(f"figures_{name}", path)
         script: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(script)
-        with _figure(name, *getattr(script, "SIZE", (9.0, 4.0))) as figure:
+        width, height = script.SIZE  # in inches of a report; drawn smaller here, so that texts are larger
+        with _figure(name, 0.85 * width, 0.85 * height) as figure:
             svg = _svg(figure, script.draw(figure))
         box = nodes.container(classes=["figure-with-text"])
         box += nodes.raw("", f'<figure class="figure-with-text">{svg}', format="html")
