@@ -53,7 +53,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 0,
-    "write_computation_times": True,
+    "write_computation_times": False,  # its page loads scripts from elsewhere
     "show_signature": False,
     "remove_config_comments": True,
     "within_subsection_order": "generated_pages.gallery_order",
@@ -65,6 +65,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "residuum"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_favicon = "_static/residuum.svg"
 html_logo = "_static/residuum.svg"
 html_sidebars = {"five_minutes": [], "which_classifier": []}
