@@ -217,7 +217,7 @@ def _command(command: Any, path: str, parent: click.Context, level: str) -> list
         lines += ["| option | |", "|---|---|"]
         for flags, text in shown:
             words = re.sub(r"([<>*_|\[\]])", r"\\\1", " ".join(text.split()))
-            lines.append(f"| `{flags}` | {words} |".replace("`|", "` |"))
+            lines.append(f"| `{flags.replace('|', chr(92) + '|')}` | {words} |")
         lines.append("")
     for name, inner in getattr(command, "commands", {}).items():
         lines += _command(inner, f"{path} {name}", context, f"{level}#")
