@@ -9,6 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # figures must not depend on the 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from generated_pages import is_in_gallery  # noqa: E402
+
 import residuum  # noqa: E402
 
 URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
@@ -49,6 +51,10 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": "|".join(
+        rf"{path.stem}\.py$" for path in (HERE.parent / "examples").glob("*.py") if not is_in_gallery(path)
+    )
+    or r"__init__\.py",
     "only_warn_on_example_error": False,
     "download_all_examples": False,
     "show_memory": False,

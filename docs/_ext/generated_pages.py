@@ -52,6 +52,11 @@ GALLERY_ORDER = [
 ]
 
 
+def is_in_gallery(script: Path) -> bool:
+    """Whether a script of examples/ begins with a title; others are linked to as files."""
+    return bool(script.is_file() and re.match(r'"""[^\n]+\n=+\n', script.read_text(encoding="utf-8")))
+
+
 def gallery_order(filename: str) -> tuple[int, str]:
     """Sort key of the gallery: the order above, then the others by name."""
     stem = Path(filename).stem
@@ -249,7 +254,12 @@ def prepare_source(app: Any, docname: str, source: list[str]) -> None:
         source[0],
         flags=re.M,
     )
-    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", rf"]({to_root}gallery/\1.rst)", source[0])
+
+    def page_of(link: re.Match[str]) -> str:
+        known = is_in_gallery(Path(app.srcdir).parent / "examples" / f"{link[1]}.py")
+        return f"]({to_root}gallery/{link[1]}.rst)" if known else link[0]
+
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", page_of, source[0])
 
 
 def escape_fitted_names(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
