@@ -34,6 +34,14 @@ RESULTS = {
     "ClassPart": "residuum.estimators.explanation",
     "Verdict": "residuum.estimators.explanation",
 }
+# Files of the repository that have a page here.
+PAGES_OF_FILES = {
+    "CHANGELOG": "changelog",
+    "CODE_OF_CONDUCT": "conduct",
+    "CONTRIBUTING": "contributing",
+    "README": "index",
+    "SECURITY": "security",
+}
 GALLERY_ORDER = [
     "three_codes",
     "admm_and_the_optimum",
@@ -245,7 +253,7 @@ def write_all(folder: Path) -> None:
 
 
 def prepare_source(app: Any, docname: str, source: list[str]) -> None:
-    """Links to scripts in examples/ become links to the gallery; ``name*`` in contents may match no page."""
+    """Links to scripts and files that have a page lead there; ``name*`` in contents may match no page."""
     to_root = "../" * docname.count("/")
     folder = (Path(app.srcdir) / docname).parent
     source[0] = re.sub(
@@ -260,6 +268,8 @@ def prepare_source(app: Any, docname: str, source: list[str]) -> None:
         return f"]({to_root}gallery/{link[1]}.rst)" if known else link[0]
 
     source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", page_of, source[0])
+    for file, page in PAGES_OF_FILES.items():
+        source[0] = source[0].replace(f"](../{file}.md", f"]({to_root}{page}.md")
 
 
 def escape_fitted_names(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
