@@ -9,6 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # figures must not depend on the 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from generated_pages import is_in_gallery  # noqa: E402
+
 import residuum  # noqa: E402
 
 URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
@@ -49,11 +51,15 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": "|".join(
+        rf"{path.stem}\.py$" for path in (HERE.parent / "examples").glob("*.py") if not is_in_gallery(path)
+    )
+    or r"__init__\.py",
     "only_warn_on_example_error": False,
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 0,
-    "write_computation_times": True,
+    "write_computation_times": False,  # its page loads scripts from elsewhere
     "show_signature": False,
     "remove_config_comments": True,
     "within_subsection_order": "generated_pages.gallery_order",
@@ -65,8 +71,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "residuum"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_favicon = "_static/residuum.svg"
 html_logo = "_static/residuum.svg"
+html_sidebars = {"five_minutes": [], "which_classifier": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -47,6 +47,7 @@ for count in counts:
 for name, values in scores.items():
     ax.semilogx(counts, values, "o-", label=name)
 ax.set_xticks(counts, counts)
+ax.minorticks_off()
 ax.set(title="Right answers with few training samples", xlabel="samples of each digit", ylabel="per cent")
 ax.legend()
 plt.show()

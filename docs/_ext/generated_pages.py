@@ -34,6 +34,14 @@ RESULTS = {
     "ClassPart": "residuum.estimators.explanation",
     "Verdict": "residuum.estimators.explanation",
 }
+# Files of the repository that have a page here.
+PAGES_OF_FILES = {
+    "CHANGELOG": "changelog",
+    "CODE_OF_CONDUCT": "conduct",
+    "CONTRIBUTING": "contributing",
+    "README": "index",
+    "SECURITY": "security",
+}
 GALLERY_ORDER = [
     "three_codes",
     "admm_and_the_optimum",
@@ -50,6 +58,11 @@ GALLERY_ORDER = [
     "explain_by_examples",
     "unmixing",
 ]
+
+
+def is_in_gallery(script: Path) -> bool:
+    """Whether a script of examples/ begins with a title; others are linked to as files."""
+    return bool(script.is_file() and re.match(r'"""[^\n]+\n=+\n', script.read_text(encoding="utf-8")))
 
 
 def gallery_order(filename: str) -> tuple[int, str]:
@@ -217,7 +230,7 @@ def _command(command: Any, path: str, parent: click.Context, level: str) -> list
         lines += ["| option | |", "|---|---|"]
         for flags, text in shown:
             words = re.sub(r"([<>*_|\[\]])", r"\\\1", " ".join(text.split()))
-            lines.append(f"| `{flags}` | {words} |".replace("`|", "` |"))
+            lines.append(f"| `{flags.replace('|', chr(92) + '|')}` | {words} |")
         lines.append("")
     for name, inner in getattr(command, "commands", {}).items():
         lines += _command(inner, f"{path} {name}", context, f"{level}#")
@@ -240,7 +253,7 @@ def write_all(folder: Path) -> None:
 
 
 def prepare_source(app: Any, docname: str, source: list[str]) -> None:
-    """Links to scripts in examples/ become links to the gallery; ``name*`` in contents may match no page."""
+    """Links to scripts and files that have a page lead there; ``name*`` in contents may match no page."""
     to_root = "../" * docname.count("/")
     folder = (Path(app.srcdir) / docname).parent
     source[0] = re.sub(
@@ -249,7 +262,14 @@ def prepare_source(app: Any, docname: str, source: list[str]) -> None:
         source[0],
         flags=re.M,
     )
-    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", rf"]({to_root}gallery/\1.rst)", source[0])
+
+    def page_of(link: re.Match[str]) -> str:
+        known = is_in_gallery(Path(app.srcdir).parent / "examples" / f"{link[1]}.py")
+        return f"]({to_root}gallery/{link[1]}.rst)" if known else link[0]
+
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", page_of, source[0])
+    for file, page in PAGES_OF_FILES.items():
+        source[0] = source[0].replace(f"](../{file}.md", f"]({to_root}{page}.md")
 
 
 def escape_fitted_names(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

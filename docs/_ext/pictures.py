@@ -1,7 +1,8 @@
 """The directive ``picture``: a figure drawn at build time as SVG in the page, in the colours of the theme.
 
 ``{picture} name`` runs ``draw(figure)`` of docs/figures/name.py, which returns what the picture shows in
-words; those become its text alternative. The content of the directive is the caption.
+words; those become its text alternative. The content of the directive is the caption. ``:needs:`` names
+stored figures without which the picture is left out.
 """
 
 import importlib.util
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from residuum.reports.plots import _figure, _svg
@@ -20,9 +22,14 @@ class Picture(SphinxDirective):
 
     required_arguments = 1
     has_content = True
+    option_spec = {"needs": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
-        name = self.arguments[0]
+        name, needed = self.arguments[0], self.options.get("needs")
+        if needed and not (Path(self.env.srcdir) / needed).is_file():
+            return [
+                nodes.paragraph("", f"There is no picture here, because docs/{needed} is not stored yet.")
+            ]
         path = Path(self.env.srcdir) / "figures" / f"{name}.py"
         self.env.note_dependency(str(path))
         if str(path.parent) not in sys.path:
@@ -30,7 +37,8 @@ class Picture(SphinxDirective):
         spec = importlib.util.spec_from_file_location(f"figures_{name}", path)
         script: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(script)
-        with _figure(name, *getattr(script, "SIZE", (9.0, 4.0))) as figure:
+        width, height = script.SIZE  # in inches of a report; drawn smaller here, so that texts are larger
+        with _figure(name, 0.85 * width, 0.85 * height) as figure:
             svg = _svg(figure, script.draw(figure))
         box = nodes.container(classes=["figure-with-text"])
         box += nodes.raw("", f'<figure class="figure-with-text">{svg}', format="html")

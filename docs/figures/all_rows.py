@@ -5,9 +5,9 @@ from _results import KINDS, read_results
 SIZE = (9.0, 10.4)
 TITLES = {
     "paper": "as printed in the paper",
-    "authors": "ours, parameters chosen on test samples",
-    "published": "ours, as published, chosen on training samples",
-    "best": "ours, searches, chosen on training samples",
+    "authors": "ours, on test samples",
+    "published": "ours, as published",
+    "best": "ours, searches",
 }
 COLOURS = {"sparse": "#35a35c", "collaborative": "#4c8bd6", "non-negative": "#dc5151", "other": "#8a8f98"}
 MARKERS = {
@@ -55,5 +55,5 @@ def draw(figure):
         first.plot([], [], marker, linestyle="", color=COLOURS[KINDS.get(method, "other")], label=method)[0]
         for method, marker in MARKERS.items()
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
     return f"Of {len(rows)} rows, ties counted for both: " + "; ".join(wins) + "."
