@@ -534,6 +534,36 @@ def test_state_changing_calls_need_the_token():
     assert run(story()) == [401, 401, 200, 200]
 
 
+def test_headers_that_never_end_are_given_up(monkeypatch):
+    from residuum.server import connections
+
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+
+    async def story():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            server = connections.server_of(guarded(fine, port=port), grace=1)
+            running = asyncio.ensure_future(server.serve(sockets=[listening]))
+            while not server.started:
+                await asyncio.sleep(0)
+            found = []
+            for sent in (b"", b"POST / HTTP/1.1\r\nHost: local", b"not http at all\r\n\r\n"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                found.append((await reader.read()).partition(b"\r\n"))
+                writer.close()
+            server.should_exit = True
+            await running
+        return found
+
+    silent, slow, wrong = run(story())
+    assert silent[0] == b""
+    assert slow[0].startswith(b"HTTP/1.1 408")
+    assert wrong[0].startswith(b"HTTP/1.1 400")
+    assert b'{"error": ' in slow[2]
+    assert b'{"error": ' in wrong[2]
+
+
 def test_metrics_add_up_over_workers_and_end_with_the_gauges_of_a_dead_one():
     layout = Layout(("/a",))
     rows = [0.0] * (2 * len(layout))
