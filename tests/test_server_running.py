@@ -109,37 +109,37 @@ def test_a_model_is_read_again_under_load_without_losing_a_request(model, worker
         assert server.end() == 0
 
 
-def owners(server):
-    """Port of a client -> the process that holds its connection."""
-    connections = {}
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, remote, _, *_ = line.split()
-        if int(local.split(":")[1], 16) == server.port:
-            connections[line.split()[9]] = int(remote.split(":")[1], 16)
-    found = {}
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    for child in children:
-        for link in Path(f"/proc/{child}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inode = str(link.readlink()).removeprefix("socket:[").removesuffix("]")
-                if connections.get(inode):
-                    found[connections[inode]] = int(child)
-    return found
+def worker_processes(server):
+    """Process ids of the workers."""
+    task = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    children = [int(child) for child in task.read_text().split()]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-@pytest.mark.skipif(
-    not Path("/proc/net/tcp").exists(), reason="asks the kernel of Linux who holds a connection"
-)
+@contextlib.contextmanager
+def stopped(process):
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks the kernel of Linux for the workers")
 def test_a_worker_that_is_killed_takes_no_request_of_another_with_it(model):
     with serving("serve", model, "--port", 0, "--workers", 2) as server, contextlib.ExitStack() as stack:
-        port, connections, workers = server.port, {}, {}
-        while len(set(workers.values())) < 2:  # connect until each worker holds one
+        port = server.port
+        victim, other = worker_processes(server)
+
+        def connected():
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
             ask(connection)
-            connections[connection.getsockname()[1]] = connection
-            workers = owners(server)
-        victim = workers[next(iter(connections))]
-        kept = [connection for name, connection in connections.items() if workers[name] != victim]
+            return connection
+
+        with stopped(other):
+            lost = connected()
+        with stopped(victim):
+            kept = [connected() for _ in range(3)]
         for connection in kept:
             connection.sendall(raw_request()[:-10])  # these requests have begun
         with Load(server, 4, keep_alive=False) as load:
@@ -150,11 +150,13 @@ def test_a_worker_that_is_killed_takes_no_request_of_another_with_it(model):
             for connection in kept:
                 connection.sendall(raw_request()[-10:])
                 assert read_status(connection) == 200
+                ask(connection)
         # Only requests that the killed worker had accepted can be lost: one for each client at most.
         assert len(load.errors) <= 4, load.errors
-        lost = next(connection for name, connection in connections.items() if workers[name] == victim)
         with pytest.raises(ConnectionError):
             ask(lost)
+        assert victim not in worker_processes(server)
+        assert len(worker_processes(server)) == 2
         assert server.end() == 0
 
 
