@@ -291,6 +291,17 @@ def test_one_bad_item_spoils_no_other():
     run(story())
 
 
+def test_work_that_forgets_a_result_stops_nobody_else():
+    async def story():
+        lane = Lane()
+        with pytest.raises(RuntimeError, match="0 results for 1 items"):
+            await lane.together(lambda items: [], "x")
+        assert await lane.alone(int, "7") == 7
+        await lane.close()
+
+    run(story())
+
+
 def test_work_of_a_client_that_has_gone_is_never_begun():
     async def story():
         gate, lane = Gate(), Lane()
