@@ -354,7 +354,8 @@ def test_a_large_request_takes_turns_with_small_ones():
         gate.open.set()
         await first
         assert len(await small) == 3
-        assert len(calls) <= 2, "the small one waited for more than one turn of the large one"
+        assert calls[0] == [64], "the large one was not cut into pieces"
+        assert 3 in calls[1], "the small one waited for more than one turn of the large one"
         assert np.concatenate(await large).tolist() == list(range(64 * 5))
         await lane.close()
 
