@@ -109,37 +109,37 @@ def test_a_model_is_read_again_under_load_without_losing_a_request(model, worker
         assert server.end() == 0
 
 
-def owners(server):
-    """Port of a client -> the process that holds its connection."""
-    connections = {}
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, remote, _, *_ = line.split()
-        if int(local.split(":")[1], 16) == server.port:
-            connections[line.split()[9]] = int(remote.split(":")[1], 16)
-    found = {}
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    for child in children:
-        for link in Path(f"/proc/{child}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inode = str(link.readlink()).removeprefix("socket:[").removesuffix("]")
-                if connections.get(inode):
-                    found[connections[inode]] = int(child)
-    return found
+def worker_processes(server):
+    """Process ids of the workers."""
+    task = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    children = [int(child) for child in task.read_text().split()]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-@pytest.mark.skipif(
-    not Path("/proc/net/tcp").exists(), reason="asks the kernel of Linux who holds a connection"
-)
+@contextlib.contextmanager
+def stopped(process):
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks the kernel of Linux for the workers")
 def test_a_worker_that_is_killed_takes_no_request_of_another_with_it(model):
     with serving("serve", model, "--port", 0, "--workers", 2) as server, contextlib.ExitStack() as stack:
-        port, connections, workers = server.port, {}, {}
-        while len(set(workers.values())) < 2:  # connect until each worker holds one
+        port = server.port
+        victim, other = worker_processes(server)
+
+        def connected():
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
             ask(connection)
-            connections[connection.getsockname()[1]] = connection
-            workers = owners(server)
-        victim = workers[next(iter(connections))]
-        kept = [connection for name, connection in connections.items() if workers[name] != victim]
+            return connection
+
+        with stopped(other):
+            lost = connected()
+        with stopped(victim):
+            kept = [connected() for _ in range(3)]
         for connection in kept:
             connection.sendall(raw_request()[:-10])  # these requests have begun
         with Load(server, 4, keep_alive=False) as load:
@@ -150,11 +150,13 @@ def test_a_worker_that_is_killed_takes_no_request_of_another_with_it(model):
             for connection in kept:
                 connection.sendall(raw_request()[-10:])
                 assert read_status(connection) == 200
+                ask(connection)
         # Only requests that the killed worker had accepted can be lost: one for each client at most.
         assert len(load.errors) <= 4, load.errors
-        lost = next(connection for name, connection in connections.items() if workers[name] == victim)
         with pytest.raises(ConnectionError):
             ask(lost)
+        assert victim not in worker_processes(server)
+        assert len(worker_processes(server)) == 2
         assert server.end() == 0
 
 
@@ -289,6 +291,17 @@ def test_one_bad_item_spoils_no_other():
     run(story())
 
 
+def test_work_that_forgets_a_result_stops_nobody_else():
+    async def story():
+        lane = Lane()
+        with pytest.raises(RuntimeError, match="0 results for 1 items"):
+            await lane.together(lambda items: [], "x")
+        assert await lane.alone(int, "7") == 7
+        await lane.close()
+
+    run(story())
+
+
 def test_work_of_a_client_that_has_gone_is_never_begun():
     async def story():
         gate, lane = Gate(), Lane()
@@ -341,7 +354,8 @@ def test_a_large_request_takes_turns_with_small_ones():
         gate.open.set()
         await first
         assert len(await small) == 3
-        assert len(calls) <= 2, "the small one waited for more than one turn of the large one"
+        assert calls[0] == [64], "the large one was not cut into pieces"
+        assert 3 in calls[1], "the small one waited for more than one turn of the large one"
         assert np.concatenate(await large).tolist() == list(range(64 * 5))
         await lane.close()
 
@@ -532,6 +546,36 @@ def test_state_changing_calls_need_the_token():
         ]
 
     assert run(story()) == [401, 401, 200, 200]
+
+
+def test_headers_that_never_end_are_given_up(monkeypatch):
+    from residuum.server import connections
+
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
+
+    async def story():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            server = connections.server_of(guarded(fine, port=port), grace=1)
+            running = asyncio.ensure_future(server.serve(sockets=[listening]))
+            while not server.started:
+                await asyncio.sleep(0)
+            found = []
+            for sent in (b"", b"POST / HTTP/1.1\r\nHost: local", b"not http at all\r\n\r\n"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                found.append((await reader.read()).partition(b"\r\n"))
+                writer.close()
+            server.should_exit = True
+            await running
+        return found
+
+    silent, slow, wrong = run(story())
+    assert silent[0] == b""
+    assert slow[0].startswith(b"HTTP/1.1 408")
+    assert wrong[0].startswith(b"HTTP/1.1 400")
+    assert b'{"error": ' in slow[2]
+    assert b'{"error": ' in wrong[2]
 
 
 def test_metrics_add_up_over_workers_and_end_with_the_gauges_of_a_dead_one():

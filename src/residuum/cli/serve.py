@@ -44,7 +44,7 @@ def serve(model: Path, port: int, host: str, workers: int, timeout: float, n_job
     from residuum.system.packages import starlette_and_uvicorn
 
     starlette_and_uvicorn()
-    from residuum.server.guards import Limits
+    from residuum.server.checks import Limits
     from residuum.server.running import Settings, serve
     from residuum.server.service import PATHS, ModelService
 

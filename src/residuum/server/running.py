@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from residuum.errors import ResiduumError, UsageError
-from residuum.server.guards import LOOPBACK, Guards, Limits
+from residuum.server.checks import LOOPBACK, Guards, Limits
 from residuum.server.metrics import Layout, Metrics
 from residuum.system.threads import limit_threads
 
