@@ -17,7 +17,7 @@ from residuum import NRC, explain_by_examples
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
-NEEDS = {"mcr_als": "pymcr"}  # what is not among our own dependencies
+NEEDS = {"mcr_als": "pymcr", "serve_client": "uvicorn"}  # what is not among our own dependencies
 
 
 def run_script(path, *args, cwd):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -41,13 +42,12 @@ def serve(model: Path, port: int, host: str, workers: int, timeout: float, n_job
     an address that others can reach is printed, or taken from the variable RESIDUUM_TOKEN.
     """
     from residuum.system.packages import starlette_and_uvicorn
-    from residuum.system.threads import limit_threads
 
     starlette_and_uvicorn()
-    from residuum.server.guards import Limits
+    from residuum.server.checks import Limits
     from residuum.server.running import Settings, serve
     from residuum.server.service import PATHS, ModelService
 
-    settings = Settings(host, port, workers, PATHS, Limits(seconds=timeout))
-    with limit_threads(n_jobs):
-        serve(ModelService(model), settings)
+    debug = "--debug" in sys.argv  # taken out of the words of every command
+    settings = Settings(host, port, workers, PATHS, Limits(seconds=timeout), debug, n_jobs)
+    serve(ModelService(model), settings)

@@ -179,6 +179,8 @@ def _outcomes(batch: list[_Waiting]) -> list[tuple[Any, Exception | None]]:
         if first.key is None:
             return [(first.work(first.item), None)]
         results = first.work([waiting.item for waiting in batch])
+        if len(results) != len(batch):
+            raise RuntimeError(f"{len(results)} results for {len(batch)} items")
         return [(result, None) for result in results]
     except Exception as error:
         if len(batch) == 1:

@@ -15,12 +15,14 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_SECONDS = 20.0  # for the headers of a request; a connection that sends none is closed after as long
-HEADER_BYTES = 32 * 2**10
+from residuum.server.checks import HEADER_BYTES
+
+HEADER_SECONDS = 20.0  # for the headers of a request
+IDLE_SECONDS = 75  # between two requests; most clients close earlier themselves
 
 
 class Connection(H11Protocol):
-    """One connection. It is closed if it neither begins nor continues a request for HEADER_SECONDS."""
+    """One connection. It is closed if the headers of a request do not come to an end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection."""
@@ -33,14 +35,18 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self, before: Any) -> None:
-        """Close the connection if no request has begun since the last look and none is being answered."""
+        """Close the connection if the headers of a request have not come to an end since the last look."""
         if self.transport.is_closing():
             return
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.cycle is before:
-            self._refuse(408, f"No request came within {HEADER_SECONDS:g} seconds.")
+        between = self.cycle is None or self.cycle.response_complete
+        if between and self.cycle is before and (self.cycle is None or self._pending()):
+            self._refuse(408, f"The headers did not come within {HEADER_SECONDS:g} seconds.")
             return
         self._patience = self.loop.call_later(HEADER_SECONDS, self._look, self.cycle)
+
+    def _pending(self) -> bool:
+        """Whether a part of a request has come."""
+        return self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not HTTP."""
@@ -55,8 +61,7 @@ class Connection(H11Protocol):
                 ("content-length", str(len(body))),
                 ("connection", "close"),
             ]
-            begun = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
-            if begun and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            if self._pending() and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 for event in (
                     h11.Response(status_code=status, headers=headers),
                     h11.Data(data=body),
@@ -83,11 +88,12 @@ def server_of(app: Any, *, grace: int) -> Server:
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what a client does wrong is told to the client
         access_log=False,
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=HEADER_BYTES,
-        timeout_keep_alive=75,  # longer than most clients keep an idle connection, so that they close it
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=grace,
     )
     return Server(config)

@@ -6,6 +6,7 @@ what                                   status
 Host that is not this server           421; so a foreign name that resolves to this machine is no way in
 Origin of another site                 403
 content type that is not taken         415
+too many headers                       431
 token missing or wrong                 401
 body of more than 10 MB                413
 too many requests, or bytes, at once   429, with Retry-After
@@ -21,28 +22,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
-import secrets
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import MutableMapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Router
 
 from residuum.errors import ResiduumError
+from residuum.server.checks import (
+    BODILESS,
+    Guards,
+    Limits,
+    Scope,
+    changes_state,
+    check_content_type,
+    check_headers,
+    check_host,
+    check_origin,
+    check_token,
+)
 from residuum.server.errors import RequestError, too_busy
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Observe = Callable[[str, int, float], None]
+__all__ = ["Guarded", "Guards", "Limits", "changes_state"]
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+Message = MutableMapping[str, Any]
+
 # Nothing but what this server itself sends is loaded, run or framed.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -57,91 +65,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(self), microphone=(), geolocation=()"),
 )
-BODILESS = ("GET", "HEAD", "OPTIONS")
-CONTENT_TYPES = (
-    "application/json",
-    "application/x-npy",
-    "text/csv",
-    "image/jpeg",
-    "image/png",
-    "image/gif",
-    "image/bmp",
-    "image/tiff",
-    "image/webp",
-    "image/x-portable-anymap",
-)
 _DRAINED = 8  # times the body limit that is read and thrown away, so that the client can read the refusal
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much a client may ask for.
-
-    Attributes
-    ----------
-    body : int
-        Bytes of the body of a request.
-    bodies : int
-        Bytes of all bodies that are held at once.
-    requests : int
-        Requests that are handled at once.
-    seconds : float
-        Time for one request, from its header to the end of its answer.
-    pixels : int
-        Of one picture.
-    """
-
-    body: int = 10 * 2**20
-    bodies: int = 128 * 2**20
-    requests: int = 256
-    seconds: float = 30.0
-    pixels: int = 20_000_000
-
-
-def _no_token(scope: Scope) -> bool:
-    return False
-
-
-def changes_state(scope: Scope) -> bool:
-    """Whether a request may change something, by its method: the usual `needs_token` of a page."""
-    return scope["method"] not in BODILESS
-
-
-@dataclass
-class Guards:
-    """What `Guarded` checks.
-
-    Attributes
-    ----------
-    hosts : collection of str
-        Names that the Host header may have, without port.
-    port : int
-        The port that it may have.
-    any_address : bool
-        Whether Host may also be any address in digits, for a server that listens on all of them. Only a name
-        can be made to point here by a stranger.
-    token : str
-        The secret of this run; in ``Authorization: Bearer``, or ``?token=`` in the address.
-    needs_token : callable
-        Which requests must show it, by their ASGI scope.
-    content_types : collection of str
-        What a body may be.
-    limits : Limits
-    observe : callable
-        Called as ``observe(path, status, seconds)`` after every request.
-    debug : bool
-        Whether standard error gets the traceback of an unexpected error.
-    """
-
-    hosts: Collection[str] = LOOPBACK
-    port: int = 80
-    any_address: bool = False
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    needs_token: Callable[[Scope], bool] = _no_token
-    content_types: Collection[str] = CONTENT_TYPES
-    limits: Limits = field(default_factory=Limits)
-    observe: Observe = lambda path, status, seconds: None
-    debug: bool = False
 
 
 class Guarded:
@@ -235,11 +159,14 @@ class _Exchange:
         except TimeoutError:
             with contextlib.suppress(Exception):
                 await self._refuse(RequestError(408, f"The request took longer than {limit:g} seconds."))
+        except asyncio.CancelledError:  # uvicorn would answer 500
+            with contextlib.suppress(Exception):
+                await self._refuse(RequestError(408, "The server ended before the request was answered."))
 
     async def _refuse(self, error: RequestError) -> None:
         if self.answer.status:
             return  # the answer had begun: the server closes the connection
-        if not self.read_all and error.status != 408 and "expect" not in self.headers:
+        if not self.read_all and error.status not in (408, 429) and "expect" not in self.headers:
             await self._drain()
         await self.answer.refuse(error, close=not self.read_all)
 
@@ -257,6 +184,7 @@ class _Exchange:
         guards = self.guards
         if self.app.in_flight > guards.limits.requests:
             raise too_busy(f"it handles {guards.limits.requests} requests")
+        check_headers(self.scope)
         check_host(self.headers.get("host"), guards)
         check_origin(self.headers, guards)
         if guards.needs_token(self.scope):
@@ -343,62 +271,3 @@ def _as_refusal(error: Exception, debug: bool) -> RequestError:
         name = type(error).__name__
         print(f"residuum: unexpected {name} in a request; --debug shows where.", file=sys.stderr, flush=True)
     return RequestError(422, f"The request could not be answered ({type(error).__name__}).")
-
-
-def split_host(text: str) -> tuple[str, str]:
-    """Name and port of a Host header or the like; the port is empty where there is none."""
-    if text.startswith("["):
-        name, _, rest = text[1:].partition("]")
-        return name.lower(), rest.removeprefix(":")
-    name, _, port = text.partition(":")
-    return name.lower(), port
-
-
-def _is_ours(host: str, guards: Guards) -> bool:
-    name, port = split_host(host)
-    if port not in ("", str(guards.port)):
-        return False
-    if name in guards.hosts:
-        return True
-    if guards.any_address:
-        with contextlib.suppress(ValueError):
-            ipaddress.ip_address(name)
-            return True
-    return False
-
-
-def check_host(host: str | None, guards: Guards) -> None:
-    """Refuse a request that was meant for another name."""
-    if host is None:
-        raise RequestError(400, "A request must have one Host header.")
-    if not _is_ours(host, guards):
-        raise RequestError(421, "This server does not answer for the host that the request names.")
-
-
-def check_origin(headers: dict[str, str], guards: Guards) -> None:
-    """Refuse what a page of another site asks a browser to send."""
-    origin = headers.get("origin")
-    if origin is not None:
-        scheme, _, host = origin.partition("://")
-        if scheme not in ("http", "https") or host.lower() != headers["host"].lower():
-            raise RequestError(403, "A page of another origin may not ask this server.")
-    elif headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-        raise RequestError(403, "A page of another site may not ask this server.")
-
-
-def check_token(headers: dict[str, str], scope: Scope, token: str) -> None:
-    """Refuse a request without the secret of this run."""
-    kind, _, shown = headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer":
-        query = scope.get("query_string", b"").decode("latin-1")
-        with contextlib.suppress(ValueError):  # too many fields
-            shown = parse_qs(query, max_num_fields=50).get("token", [""])[-1]
-    if not secrets.compare_digest(shown.strip().encode("utf-8", "replace"), token.encode()):
-        raise RequestError(401, "This request needs the token that the server printed when it started.")
-
-
-def check_content_type(content_type: str | None, known: Collection[str]) -> None:
-    """Refuse a body of a kind that no endpoint reads; forms are among them, which any page can send."""
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    if kind not in known:
-        raise RequestError(415, f"The Content-Type must be one of {', '.join(sorted(known))}.")

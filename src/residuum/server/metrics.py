@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
-STATUSES = (200, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429)
+STATUSES = (200, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 431)
 OTHER = "other"  # of a path or a status that has no name of its own
 
 # Counter -> what it counts.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from residuum.estimators.answers import Answers, answer, records, score_heading, steps_and_classifier
+from residuum.estimators.answers import answer, records, score_heading, steps_and_classifier
 from residuum.explain.rows import explain_row
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_pixels
@@ -28,6 +28,14 @@ from residuum.server.errors import RequestError
 
 
 @dataclass(frozen=True)
+class Answered:
+    """What `residuum predict --json` prints of some queries, but for names; how many missed the tolerance."""
+
+    records: list[dict[str, Any]]
+    not_converged: int
+
+
+@dataclass(frozen=True, eq=False)
 class ServedModel:
     """A model with what is asked of it again and again.
 
@@ -110,21 +118,19 @@ class ServedModel:
             raise RequestError(422, "The model was fitted to images, but holds no step that reads them.")
         return replace(queries, features=self.saved.estimator[0].transform(list(queries.paths or ())))
 
-    def answer_all(self, parts: list[Any]) -> list[Answers]:
-        """Answers to the rows of each part, from one call."""
-        if len(parts) == 1:
-            return [answer(self.estimator, parts[0])]
-        whole = answer(self.estimator, np.concatenate(parts))
-        ends = np.cumsum([len(part) for part in parts]).tolist()
-        return [_rows(whole, slice(end - len(part), end)) for part, end in zip(parts, ends, strict=True)]
-
-    def records(self, found: list[Answers], names: Any, *, all_probabilities: bool) -> list[dict[str, Any]]:
-        """What `residuum predict --json` prints of every query."""
-        listed: list[dict[str, Any]] = []
-        for answers in found:
-            some = names[len(listed) : len(listed) + len(answers.residuals)]
-            listed += records(answers, some, score=self.score, all_probabilities=all_probabilities)
-        return listed
+    def answer_all(self, parts: list[Any], *, all_probabilities: bool) -> list[Answered]:
+        """What is said of the rows of each part, from one call."""
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        answers = answer(self.estimator, rows)
+        every = np.zeros(len(rows), dtype=np.int8)  # names come later
+        told = list(records(answers, every, score=self.score, all_probabilities=all_probabilities))
+        missed = ~answers.converged
+        found, first = [], 0
+        for part in parts:
+            last = first + len(part)
+            found.append(Answered(told[first:last], int(np.count_nonzero(missed[first:last]))))
+            first = last
+        return found
 
     def explain(self, queries: OwnData, *, atoms: int) -> dict[str, Any]:
         """What `residuum explain --json` prints of a single query."""
@@ -132,6 +138,14 @@ class ServedModel:
         compared = None if found.comparison is None else asdict(found.comparison)
         content = found.explanation.to_dict()
         return {**content, "features": compared, "notes": found.notes}
+
+    def answer_rows(self, parts: list[Any]) -> list[Answered]:
+        """What is said of the rows of each part."""
+        return self.answer_all(parts, all_probabilities=False)
+
+    def answer_with_probabilities(self, parts: list[Any]) -> list[Answered]:
+        """The same with the probability of every class."""
+        return self.answer_all(parts, all_probabilities=True)
 
     def description(self) -> dict[str, Any]:
         """What a client should know of it."""
@@ -158,19 +172,3 @@ class ServedModel:
             "created": about.get("created"),
             "residuum": about.get("residuum"),
         }
-
-
-def _rows(answers: Answers, chosen: slice) -> Answers:
-    """The answers to some of the queries."""
-
-    def some(values: Any) -> Any:
-        return None if values is None else values[chosen]
-
-    return Answers(
-        answers.classes,
-        answers.residuals[chosen],
-        answers.confidence[chosen],
-        answers.converged[chosen],
-        some(answers.rejected),
-        some(answers.probabilities),
-    )

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from residuum.errors import ResiduumError, UsageError
-from residuum.server.guards import LOOPBACK, Guards, Limits
+from residuum.server.checks import LOOPBACK, Guards, Limits
 from residuum.server.metrics import Layout, Metrics
+from residuum.system.threads import limit_threads
 
 TOKEN_VARIABLE = "RESIDUUM_TOKEN"
 GRACE = 30  # seconds that requests which have begun may take after SIGTERM
@@ -45,6 +46,8 @@ class Settings:
     limits : Limits
     debug : bool
         Whether tracebacks go to standard error.
+    n_jobs : int or None
+        Threads of every worker; -1 is all cores, None as the libraries choose.
     token : str
         The secret that guards what needs it; by default the variable RESIDUUM_TOKEN, else a random one.
     """
@@ -55,6 +58,7 @@ class Settings:
     paths: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     debug: bool = False
+    n_jobs: int | None = None
     token: str = field(default_factory=lambda: os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24))
 
     @property
@@ -187,7 +191,8 @@ def run_here(
 
     `parent` is a file descriptor that can be read when the supervisor has ended, which is an end here too.
     """
-    return asyncio.run(_run(build, worker, listening, ready, parent))
+    with limit_threads(worker.settings.n_jobs):
+        return asyncio.run(_run(build, worker, listening, ready, parent))
 
 
 async def _run(

@@ -87,17 +87,18 @@ class ServingModel:
         if all_probabilities and not model.has_probabilities:
             raise UsageError("The model has no probabilities. Fit it with --probability to get them.")
         queries = await self.queries(model, request)
-        found = await self.lane.by_turns(
-            model.answer_all, queries.features, key=str(np.asarray(queries.features).dtype)
-        )
-        listed = model.records(found, queries.names, all_probabilities=all_probabilities)
+        work = model.answer_with_probabilities if all_probabilities else model.answer_rows
+        key = str(np.asarray(queries.features).dtype)
+        found = await self.lane.by_turns(work, queries.features, key=key)
+        listed = [record for answered in found for record in answered.records]
+        for record, name in zip(listed, queries.names.tolist(), strict=True):
+            record["name"] = name
         self.worker.metrics.add("residuum_queries_total", len(listed))
-        missed = sum(int(np.count_nonzero(~answers.converged)) for answers in found)
         return as_json(
             {
                 "model": model.name,
                 "features_used": model.features_used,
-                "not_converged": missed,
+                "not_converged": sum(answered.not_converged for answered in found),
                 "notes": queries.notes,
                 "answers": listed,
             }

@@ -34,8 +34,8 @@ class _Process:
         self.ready = False
         self.reload_later = False
 
-    def hear(self) -> str | None:
-        """What the worker says; None if it has nothing to say."""
+    def hear(self) -> tuple[str, int] | None:
+        """What the worker says, with the exit code of an error; None if it has nothing to say."""
         try:
             return self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
@@ -107,14 +107,16 @@ class _Supervisor:
         """Hear those that begin, and start those again that have ended."""
         for number, worker in enumerate(self.workers):
             told = None if worker.ready or number in self.again else worker.hear()
-            if told == READY:
+            if told == (READY, 0):
                 worker.ready = True
                 if worker.reload_later:
                     worker.signal(signal.SIGHUP)
             elif told is not None and not self.began:
-                raise ResiduumError(told)
+                error = ResiduumError(told[0])
+                error.exit_code = told[1]
+                raise error
             elif told is not None:
-                say(f"Warning: a worker cannot begin. {told}")
+                say(f"Warning: a worker cannot begin. {told[0]}")
             if number in self.again:
                 if time.monotonic() >= self.again[number]:
                     del self.again[number]
@@ -137,7 +139,8 @@ class _Supervisor:
             self.again[number] = time.monotonic() + PAUSE
 
     def _end(self) -> None:
-        """Let every worker finish what it has begun."""
+        """Let every worker finish what it has begun; nobody accepts connections any more."""
+        self.listening.close()
         for worker in self.workers:
             worker.signal(signal.SIGTERM)
         until = time.monotonic() + GRACE + 5
@@ -189,9 +192,8 @@ def _work(
     try:
         parent = multiprocessing.parent_process()
         assert parent is not None
-        run_here(build, worker, listening, lambda: pipe.send(READY), parent=parent.sentinel)
+        run_here(build, worker, listening, lambda: pipe.send((READY, 0)), parent=parent.sentinel)
     except Exception as error:
-        told = (
-            str(error) if isinstance(error, ResiduumError) else f"Unexpected {type(error).__name__}: {error}"
-        )
-        pipe.send(told)
+        expected = isinstance(error, ResiduumError)
+        told = str(error) if expected else f"Unexpected {type(error).__name__}: {error}"
+        pipe.send((told, getattr(error, "exit_code", 1)))
