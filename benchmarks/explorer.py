@@ -3,7 +3,7 @@
     python benchmarks/explorer.py            # the bundled digits
     RESIDUUM_DATA=folder python benchmarks/explorer.py mnist
 
-Milliseconds of processor time from the question to the JSON of the answer, for one query after the other, with
+Milliseconds of processor time from the question to the JSON of the answer, one query after the other, with
 parameters that were never asked before. Set OMP_NUM_THREADS=1, since processor time adds up over threads.
 """
 

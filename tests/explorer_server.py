@@ -25,16 +25,20 @@ def forty_classes():
     """Embeddings of 40 classes."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(40, 24))
-    X, y = (
-        (np.concatenate([centres + 0.6 * rng.normal(size=centres.shape) for _ in range(n)]) for n in (5, 2)),
-        None,
+    train, test = (
+        np.concatenate([centres + 0.6 * rng.normal(size=centres.shape) for _ in range(n)]) for n in (5, 2)
     )
-    train, test = X
     y = np.array([f"person {k:02d}" for k in range(40)])
     model = SoftNRC().fit(train, np.tile(y, 5))
     held_out = HeldOut(test, np.tile(np.arange(40), 2), [f"face {i}" for i in range(80)])
     names = [f"photo {i}" for i in range(200)]
-    return explore_estimator(model, About("Forty people", "embeddings"), held_out, names=names, pictures=None)
+    return explore_estimator(
+        model,
+        About("Forty people", "embeddings", features="as they are"),
+        held_out,
+        names=names,
+        pictures=None,
+    )
 
 
 def hostile_names():

@@ -5,7 +5,7 @@ import { colour } from "./colours.js";
 import { digits, h, name, number, percent, picture, replace, svg } from "./dom.js";
 import { text } from "./strings.js";
 
-const CARDS = 12;
+const CARDS = 6;
 const NEAREST = 12;
 const BESIDE = 4; // training samples beside the query, feature by feature
 
@@ -53,7 +53,7 @@ export function headline(found, summary) {
         words.probability,
         h("span", { id: "probability" }, probability === null ? h("span", { class: "soft small" }, summary.calibrated ? words.notCalibrated : words.neverCalibrated) : percent(probability)),
       ),
-      found.threshold > 0 ? fact(words.threshold(found.reject_by), h("span", { id: "reject" }, number(found.threshold))) : null,
+      found.threshold > 0 ? fact(words.threshold, h("span", { id: "reject" }, number(found.threshold))) : null,
     ),
   ];
 }

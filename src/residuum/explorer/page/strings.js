@@ -15,7 +15,7 @@ export const text = {
   keys: "Keys: ← and → go to the previous and next sample, E and C to the two views.",
   about: (summary) =>
     `${plural(summary.samples.length, "training sample")} · ${plural(summary.classes.length, "class", "classes")} · ` +
-    `${plural(summary.n_features, "feature")} (${summary.features})`,
+    `${plural(summary.n_features, "feature")}${summary.features ? ` (${summary.features})` : ""}`,
 
   sources: { legend: "Query", number: "A sample", drawing: "Draw", picture: "Picture", row: "Row" },
   picker: {
@@ -70,7 +70,7 @@ export const text = {
     probability: "Probability",
     notCalibrated: "only at the model’s own settings",
     neverCalibrated: "not calibrated",
-    threshold: (by) => `“None of these” below`,
+    threshold: "“None of these” below",
     aloud: (answer, margin) => `Answer ${answer}, margin ${margin}.`,
   },
   sum: {
