@@ -170,7 +170,7 @@ class Prover:
             norms = float(np.linalg.norm(inverse)), float(np.linalg.norm(M.astype(np.float64)))
             wrong = float(np.linalg.norm((inverse @ M - np.eye(count)).astype(np.float64)))
             wrong += U_LONG * (len(M) + 8) * norms[0] * norms[1]
-            sigma = (1 - wrong) / norms[0] * (1 - 1e-12) if wrong < 0.5 else 0.0
+            sigma = (1 - wrong) / (norms[0] or 1.0) * (1 - 1e-12) if wrong < 0.5 else 0.0
             if len(others) and not are_combinations(self.rows[others], self.rows[basis]).all():
                 sigma = 0.0
             self._known[key] = Basis(basis, sigma, inverse)
