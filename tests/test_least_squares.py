@@ -427,6 +427,84 @@ def test_what_cannot_be_proved_is_said():
     assert (solution.gap > 1e-10).all()
 
 
+def _smooth(n):
+    """Columns that are nearly dependent, as spectra without noise are, and mixtures of them."""
+    rng = np.random.default_rng(n)
+    at = np.linspace(0, 1, 60)[:, None]
+    A = 0.5 + np.exp(-0.5 * ((at - rng.random(n)) / rng.uniform(0.1, 0.3, n)) ** 2)
+    clean = A @ (rng.random((n, 40)) * (rng.random((n, 40)) < 0.4))
+    return A, clean + 0.01 * rng.standard_normal(clean.shape)
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_nearly_dependent_columns_on_one_side_are_certified_by_the_kernels(n, monkeypatch):
+    """No eigenvalue proves anything here, and nothing is left for the careful path."""
+    A, B = _smooth(n)
+    assert np.linalg.cond(A) > 1e9
+
+    def careful(*args):
+        raise AssertionError("a right-hand side was left to the careful path")
+
+    monkeypatch.setattr(tall_solver, "Difficult", careful)
+    solution = nnls(A, B)
+    assert solution.converged.all()
+    norms = [scipy.optimize.nnls(A, b)[1] for b in B.T]
+    np.testing.assert_allclose(solution.residual_norm, norms, atol=1e-9)
+
+
+def test_inner_directions():
+    """They exist where the unbounded columns lie on one side, and only there."""
+    from residuum.solvers.tall import BoundedLeastSquares
+    from residuum.solvers.tall.matrices import prepare
+
+    base = np.random.default_rng(6).random((8, 2))
+    dependent = np.hstack([base, base @ np.array([[1.0, 0.3], [0.5, 2.0]])])
+    for A, low, exists in (
+        (dependent, 0.0, True),
+        (dependent * [1, 1, -1, -1], [0.0, 0.0, -np.inf, -np.inf], True),
+        (dependent * [1, 1, -1, -1], 0.0, False),
+        (dependent, -np.inf, False),
+    ):
+        lower = np.broadcast_to(low, 4).astype(float)
+        upper = np.where(lower == 0, np.inf, 0.0) if exists else np.full(4, np.inf)
+        problem = BoundedLeastSquares(A, lower, upper)
+        matrices = prepare(problem, problem.gram()[None])
+        assert (matrices.length[0] > 0) == exists
+        if exists:
+            assert (matrices.slope[0] * np.where(lower == 0, 1, -1) > 0.1 * matrices.alpha[0]).all()
+
+
+def test_lanes_vs_numpy():
+    from numba import njit
+
+    from residuum.solvers.tall.lanes import dot, subtract, subtract_four
+    from residuum.solvers.tall.layout import aligned
+
+    @njit
+    def both(X, Y):
+        subtract(X, 0, 2.0, Y, 1, 8, 24)
+        subtract_four(X, 1, (1.0, -2.0, 3.0, 4.0), Y, 0, 0, 16)
+        return dot(X, 2, Y, 3, 8, 32)
+
+    X, Y = aligned((4, 32)), aligned((4, 32))
+    X[:], Y[:] = np.random.default_rng(7).random((2, 4, 32))
+    expected = X.copy()
+    expected[0, 8:24] -= 2 * Y[1, 8:24]
+    expected[1, :16] -= np.array([1.0, -2.0, 3.0, 4.0]) @ Y[:, :16]
+    product = both(X, Y)
+    np.testing.assert_allclose(X, expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(product, X[2, 8:] @ Y[3, 8:], rtol=1e-14)
+
+
+def test_l1_and_exactly_dependent_columns():
+    """The longer of two parallel columns is cheaper, so that the shorter one alone is no optimum."""
+    A = np.column_stack([np.ones(4), 2 * np.ones(4)])
+    solution = least_squares(A, np.full(4, 3.0), l1=1.0)
+    assert solution.converged.all()
+    assert solution.x[0] == 0
+    np.testing.assert_allclose(solution.x[1], 1.5 - 1.0 / 32, rtol=1e-12)
+
+
 def test_solver_is_prepared_once():
     from residuum.solvers.tall import BoundedLeastSquares
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import validate_params
-from sklearn.utils.validation import check_array
 
-from residuum.plain_numbers import check_numbers
 from residuum.solvers.tall import Answers, TallSolver
 
 from .arguments import (
@@ -17,6 +15,7 @@ from .arguments import (
     POSITIVE,
     Limits,
     Tikhonov,
+    checked_array,
     checked_block,
     checked_out,
     checked_weights,
@@ -93,7 +92,7 @@ def least_squares(
     >>> least_squares(A, np.array([1.0, 0.0, 1.0]), sum_to=1.0).x
     array([1., 0.])
     """
-    A = check_array(check_numbers(A, "A", OWNER), dtype=np.float64, input_name="A")
+    A = checked_array(A, "A", OWNER).astype(np.float64, copy=False)
     weights = checked_weights(weights, len(A))
     shared, own = (weights, None) if weights is None or weights.ndim == 1 else (None, weights)
     problem = Limits(bounds, sum_to, sum_at_most).problem(OWNER, A, l1, l2, weights=shared)

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions, validate_params
-from sklearn.utils.validation import check_array
 
-from residuum.plain_numbers import check_numbers
 from residuum.problem import Float64Array
 from residuum.solvers.active_set import solve_active_set
 from residuum.solvers.tall import Answers, BoundedLeastSquares, TallSolver
 
-from .arguments import FLOATS, NON_NEGATIVE, POSITIVE, check_rows, shaped
+from .arguments import NON_NEGATIVE, POSITIVE, check_rows, checked_array, shaped
 from .solution import LeastSquaresSolution, as_solution, finished, warn_unless_converged
 
 _MOST_COLUMNS = 128  # of A that takes the tall path unasked
@@ -68,7 +66,8 @@ def nnls(
     path : {"auto", "tall", "wide"}
         "tall" solves a small quadratic program for each right-hand side and is fastest for few columns,
         "wide" works with growing sets of columns. "auto" takes "tall" up to 128 columns that are not nearly
-        dependent. What the tall path cannot certify is solved by the other one.
+        dependent, or that all have a positive product with some vector, as spectra have. What the tall path
+        cannot certify is solved by the other one.
     n_jobs : int, optional
         Threads; None follows ``joblib.parallel_config``, then NUMBA_NUM_THREADS and OMP_NUM_THREADS.
 
@@ -146,9 +145,7 @@ def _solve(
     owner: str, A: Any, B: Any, gram: Any, x0: Any, dense: bool, path: str, **options: Any
 ) -> LeastSquaresSolution:
     """Validate, solve, warn."""
-    A, B = check_numbers(A, "A", owner), check_numbers(B, "B", owner)
-    A = check_array(A, dtype=FLOATS, input_name="A")
-    B = check_array(B, dtype=FLOATS, ensure_2d=False, ensure_min_features=0, input_name="B")
+    A, B = checked_array(A, "A", owner), checked_array(B, "B", owner, ndims=(1, 2))
     check_rows(owner, A, B)
     n_atoms = A.shape[1]
     queries = np.atleast_2d(B.T)

@@ -182,7 +182,7 @@ def _pivot_singly(Q, V, S, L, pos):
 
 @njit(**STEP)
 def _from_scratch(Q, inverse, V, S, L, pos):
-    """Blocks; where they cycle, or Q is ill-conditioned, blocks with a large ridge and then single exchanges."""
+    """Blocks; where they cycle or Q is ill-conditioned, blocks with a large ridge, then single exchanges."""
     _start(inverse, V, S)
     S[RIDGE], S[SIZE] = S[FIRST], 0.0
     if _pivot_blocks(Q, V, S, L, pos) and S[FIRST] == 0.0:

@@ -86,9 +86,9 @@ def _error(V, S, i, tau):
 
 @njit(**STEP)
 def _gap_along(V, S, n, tau):
-    """The gap by an inner direction z: what is left of the gradient along every unbounded variable is negative.
+    """The gap by an inner direction z.
 
-    ``2 q'd - d'Qd <= t^2 z'Qz + 2 (q - t Qz)'d``, with t as small as that allows.
+    ``2 q'd - d'Qd <= t^2 z'Qz + 2 (q - t Qz)'d``, with t so large that no unbounded variable can gain.
     """
     t = 0.0
     for i in range(n):

@@ -21,6 +21,7 @@ from .layout import LANES
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _PLACES = ir.VectorType(ir.IntType(32), LANES)
 _INDEX, _NUMBER = types.intp, types.float64
+instruction: Any = intrinsic  # what it makes is called without the first argument
 _FUSED = ("contract",)  # a product and a sum may be one instruction
 
 
@@ -42,7 +43,7 @@ def _less(builder: Any, x: Any, factor: Any, y: Any) -> Any:
     return builder.fsub(x, builder.fmul(factor, y, flags=_FUSED), flags=_FUSED)
 
 
-@intrinsic
+@instruction
 def subtract(typingctx: Any, X: Any, i: Any, factor: Any, Y: Any, k: Any, start: Any, stop: Any) -> Any:
     """``X[i, start:stop] -= factor * Y[k, start:stop]``."""
 
@@ -59,7 +60,7 @@ def subtract(typingctx: Any, X: Any, i: Any, factor: Any, Y: Any, k: Any, start:
     return types.void(X, _INDEX, _NUMBER, Y, _INDEX, _INDEX, _INDEX), code
 
 
-@intrinsic
+@instruction
 def subtract_four(typingctx: Any, X: Any, i: Any, factors: Any, Y: Any, k: Any, start: Any, stop: Any) -> Any:
     """``X[i, start:stop] -= sum_a factors[a] * Y[k + a, start:stop]`` for four rows of Y."""
 
@@ -80,7 +81,7 @@ def subtract_four(typingctx: Any, X: Any, i: Any, factors: Any, Y: Any, k: Any, 
     return types.void(X, _INDEX, types.UniTuple(_NUMBER, 4), Y, _INDEX, _INDEX, _INDEX), code
 
 
-@intrinsic
+@instruction
 def dot(typingctx: Any, X: Any, i: Any, Y: Any, k: Any, start: Any, stop: Any) -> Any:
     """``sum(X[i, start:stop] * Y[k, start:stop])``."""
 

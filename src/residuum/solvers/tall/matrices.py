@@ -3,8 +3,8 @@
 Where Q is singular or nearly so, no least eigenvalue limits how far a better point may be. But the columns of
 the variables without an upper bound often lie on one side, as those of all non-negative matrices do: there is
 a z with ``Qz`` positive for each of them, an inner direction of the cone of all gradients that prove a point
-optimal. Of the directions ``v = Az`` the shortest with ``a_j'v >= ||a_j||`` is taken, which is the residual of
-a non-negative least-squares problem (Lawson and Hanson 1974, least distance programming).
+optimal. Of the directions ``v = Az`` the shortest with ``a_j'v >= ||a_j||`` is taken, the residual of a
+non-negative least-squares problem (Lawson and Hanson 1974, least distance programming).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def prepare(problem: BoundedLeastSquares, Q: Float64Array) -> Matrices:
 def inner_direction(
     problem: BoundedLeastSquares, Q: Float64Array, alpha: Float64Array
 ) -> tuple[Float64Array, float, float]:
-    """``Qz``, a bound above z'Qz and the error of Qz for columns of unit norm; zeros if there is no such z."""
+    """``Qz``, a bound above z'Qz and the error of Qz for columns of unit norm; zeros without such a z."""
     lower, _, farthest = problem.vectors()[:3]
     rises, falls = (alpha > 0) & (farthest == np.inf), (alpha > 0) & (lower == -np.inf)
     none = np.zeros(len(Q)), 0.0, 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ from residuum.system.threads import run_chunks, thread_count
 from .layout import LANES, N_ROWS, aligned
 from .matrices import Matrices, prepare
 from .program import BoundedLeastSquares
-from .proof import Difficult, Point
+from .proof import Difficult
 
-BLOCK = 960  # right-hand sides handled together by one thread
+BLOCK = 1920  # right-hand sides handled together by one thread
 PADDED = 48  # blocks are padded to a multiple: BLAS then treats every right-hand side alike
 CANCELS = 1e-7  # share of ||b||^2 below which the residual is computed from A and b
 REACHABLE = 1e-12  # smaller tolerances are met by rounding, or not
@@ -70,6 +71,11 @@ class TallSolver:
     def __init__(self, problem: BoundedLeastSquares, *, tol: float, n_jobs: int | None = None) -> None:
         self.problem, self.tol, self.n_jobs = problem, tol, n_jobs
 
+    @cached_property
+    def _given(self) -> tuple[Float64Array, Float64Array]:
+        """What the kernels know of the variables and of the problem."""
+        return self.problem.vectors(), self.problem.numbers(max(self.tol, REACHABLE))
+
     def prepare(self) -> Matrices:
         """The matrices of right-hand sides without weights of their own."""
         if not hasattr(self, "_matrices"):
@@ -78,8 +84,11 @@ class TallSolver:
 
     @property
     def is_regular(self) -> bool:
-        """Whether the columns are independent enough for a program to be solved as it is."""
-        return self.problem.is_moderate and not self.prepare().eps.any()
+        """Whether the kernels can certify: by a least eigenvalue, or by an inner direction."""
+        if not self.problem.is_moderate:
+            return False
+        matrices = self.prepare()
+        return bool(((matrices.eps == 0) | (matrices.length > 0)).all())
 
     def solve(self, B: Any, answers: Answers, weights: Any = None) -> None:
         """Solve for every column of B, weighted by those of `weights` if given, and fill `answers`."""
@@ -163,7 +172,7 @@ class TallSolver:
         problem, (matrices, which, linear) = self.problem, program
         beta = np.sqrt(block.energy) * (1 + problem.depth * 1.2e-16)
         points, certificate = self._run(matrices, which, linear, beta)
-        self._finish(matrices, which, points, (linear, beta, certificate), own, block.rhs)
+        self._finish(matrices, which, points, (beta, certificate), own, block.rhs)
         square = self._write(points, certificate, block.energy, part)
         direct = np.flatnonzero(square <= CANCELS * block.energy)
         if len(direct):
@@ -181,13 +190,11 @@ class TallSolver:
         """Points in scaled variables and certificates, in the columns of `kernels.solve_block`."""
         from . import kernels  # loads numba, which importing residuum must not
 
-        problem = self.problem
-        vectors, numbers = problem.vectors(), problem.numbers(max(self.tol, REACHABLE))
         points, certificate = np.empty(linear.shape), np.empty((len(linear), 7))
         n = linear.shape[1]
-        wide = -(-n // LANES) * LANES
-        scratch = aligned((N_ROWS, wide)), aligned((n, wide))
-        kernels.solve_block(vectors, numbers, matrices, which, linear, beta, scratch, points, certificate)
+        room = aligned((N_ROWS + n, -(-n // LANES) * LANES))
+        scratch = room[:N_ROWS], room[N_ROWS:]
+        kernels.solve_block(*self._given, matrices, which, linear, beta, scratch, points, certificate)
         return points, certificate
 
     def _write(self, points: Any, certificate: Any, energy: Any, part: Answers) -> Float64Array:
@@ -201,7 +208,7 @@ class TallSolver:
 
     def _finish(self, matrices: Matrices, which: Any, points: Any, found: Any, own: Any, block: Any) -> None:
         """Prove, or solve carefully and then prove, what the kernels could not."""
-        problem, (linear, beta, certificate) = self.problem, found
+        problem, (beta, certificate) = self.problem, found
         allowed = np.maximum(self.tol, certificate[:, 3])
         left = ((certificate[:, 1] > self.tol) | (certificate[:, 0] > allowed)) & np.isfinite(beta)
         cases: dict[int, Difficult] = {}
@@ -210,8 +217,7 @@ class TallSolver:
             if k not in cases:
                 weights = problem.weights if own is None else own[:, r]
                 cases[k] = Difficult(problem, matrices, k, weights)
-            start = Point(points[r], linear[r] - cases[k].prover.shift, beta[r], certificate[r, 5])
-            points[r], certificate[r] = cases[k].finish(start, certificate[r], block[:, r], self.tol)
+            points[r], certificate[r] = cases[k].finish(points[r], certificate[r], block[:, r], self.tol)
 
     def _solve_extreme(self, b: Float64Array, own: Any, r: int, part: Answers) -> None:
         """One right-hand side whose square overflows or vanishes: everything is scaled by a power of two."""
