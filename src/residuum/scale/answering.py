@@ -1,7 +1,7 @@
 """Many queries: a source of any size answered part by part, each part written whole or not at all.
 
-The folder of answers holds one file for each part and ``run.json``, which says of what they are the answers. A
-run that was interrupted goes on where it stopped: parts that are there are not answered again.
+The folder of answers holds one file for each part and ``run.json``, which says of what they are the answers.
+A run that was interrupted goes on where it stopped: parts that are there are not answered again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from residuum.errors import DataError, UsageError
-from residuum.estimators.answers import Answers, answer as ask
-from residuum.estimators.answers import records, score_heading, steps_and_classifier
+from residuum.estimators.answers import Answers, records, score_heading, steps_and_classifier
+from residuum.estimators.answers import answer as ask
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.evaluation import evaluate
@@ -104,7 +104,9 @@ def answer(
     sharded = isinstance(model, Sharded)
     task = _task(model, what, out)
     reading = _as_fitted(None if sharded else _opened(task.model, task.sha256), reading or {})
-    pieces = [Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))]
+    pieces = [
+        Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))
+    ]
     _begin(out, task, pieces)
     left = [piece for piece in pieces if not _target(task, piece).exists()]
     if sharded:
@@ -154,8 +156,8 @@ def _begin(out: Path, task: Task, pieces: list[Piece]) -> None:
     path = out / RUN
     if path.exists() and json.loads(path.read_text("utf-8")) != described:
         raise UsageError(
-            f"{out} holds answers of another model, of other parts or of another kind. Choose another folder, or "
-            "remove it first."
+            f"{out} holds answers of another model, of other parts or of another kind. Choose another folder, "
+            "or remove it first."
         )
     write_text(path, json.dumps(described, indent=1) + "\n")
 
@@ -237,5 +239,3 @@ def _evaluate(out: Path, task: Task, pieces: list[Piece]) -> None:
     joined = {name: np.concatenate([part[name] for part in found]) for name in found[0] if name != "classes"}
     truth = joined.pop("truth")
     write_text(out / EVALUATION, to_json(evaluate(Answers(found[0]["classes"], **joined), truth)))
-
-
