@@ -156,8 +156,8 @@ def _begin(out: Path, task: Task, pieces: list[Piece]) -> None:
     path = out / RUN
     if path.exists() and json.loads(path.read_text("utf-8")) != described:
         raise UsageError(
-            f"{out} holds answers of another model, of other parts or of another kind. Choose another folder, "
-            "or remove it first."
+            f"{out} holds answers of another model, of other parts or of another kind. Choose another "
+            "folder, or remove it first."
         )
     write_text(path, json.dumps(described, indent=1) + "\n")
 

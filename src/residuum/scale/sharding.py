@@ -203,7 +203,7 @@ def _duplicates(by_class: _ByClass, n_rows: int) -> npt.NDArray[np.bool_]:
 
 
 def row_keys(atoms: Atoms) -> Any:
-    """A key of 128 bits for every row, equal for equal rows and, but for a chance of 2**-128, for no other."""
+    """A key of 128 bits for every row, equal for equal rows and, but for a chance of 2**-128, no others."""
     rng = np.random.default_rng(20190602)
     bits = np.ascontiguousarray(atoms).view(np.uint32).astype(np.uint64)
     keys = np.empty((len(atoms), 2), np.uint64)
