@@ -107,8 +107,10 @@ def nnls(args, folder, X, y, Q, runner, meter) -> None:
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
     with meter.measure("sharded: per query", len(Q), found):
         ours = sharded.solve(Q)
-    print(f"passes: mean {ours.n_iter.mean():.1f}, most {ours.n_iter.max()}; violation {ours.violation.max():.1e}, "
-          f"gap {ours.gap.max():.1e}, converged {ours.converged.sum()} of {len(Q)}")  # fmt: skip
+    print(
+        f"passes: mean {ours.n_iter.mean():.1f}, most {ours.n_iter.max()}; violation "
+        f"{ours.violation.max():.1e}, gap {ours.gap.max():.1e}, converged {ours.converged.sum()} of {len(Q)}"
+    )
     print("workers' largest memory, MB:", [round(m) for m in meter.workers(worker_memory)])
     if args.alone:
         array = NRC(solver="exact", n_jobs=1)

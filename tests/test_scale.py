@@ -343,3 +343,34 @@ def test_the_memory_that_is_kept_is_bounded(layouts):
     sharded = scale.Sharded(NRC(solver="exact"), runner=scale.Local(n_jobs=1, memory=3000)).fit(layouts[7])
     sharded.predict(samples()[2])
     assert sum(array.nbytes for array in memory._kept.values()) <= 3000
+
+
+def test_the_commands_read_new_tables_as_the_shards_were_read(tmp_path, capsys):
+    """The label column stands first and is called nothing special, and new tables do not have it."""
+    from residuum.cli.main import main
+
+    pandas = pytest.importorskip("pandas")
+    X, y, queries = samples()
+    for name, rows in (("train", X), ("new", queries)):
+        (tmp_path / name).mkdir()
+        table = pandas.DataFrame(rows.astype(np.float64)).add_prefix("f")
+        for i, first in enumerate(range(0, len(rows), 40)):
+            some = table[first : first + 40].copy()
+            if name == "train":
+                some.insert(0, "animal", y[first : first + 40])
+            some.to_parquet(tmp_path / name / f"{i}.parquet")
+    place = str(tmp_path)
+    assert (
+        main(["shard", f"{place}/train", "--label", "animal", "--out", f"{place}/s", "--part-size", "1kB"])
+        == 0
+    )
+    assert "3 classes" in capsys.readouterr().out
+    assert main(["fit", f"{place}/s", "--method", "NRC", "--set", "solver=exact", "--out", f"{place}/m"]) == 0
+    assert main(["fit", f"{place}/s", "--method", "NRC", "--pca", "3", "--out", f"{place}/n"]) == 2
+    command = ["predict", f"{place}/m", f"{place}/new", "--out", f"{place}/a", "--memory", "2kB"]
+    assert main(command) == 0
+    rows = (tmp_path / "a" / "00000.csv").read_text().split()[1:]
+    expected = NRC(solver="exact").fit(X, y).predict(queries)
+    assert [row.split(",")[1] for row in rows] == expected.tolist()
+    assert main(command[:-2]) == 0
+    assert main(["predict", f"{place}/m", f"{place}/new"]) == 2

@@ -103,7 +103,11 @@ def answer(
         model = load_model(model, runner=runner)
     sharded = isinstance(model, Sharded)
     task = _task(model, what, out)
-    reading = _as_fitted(None if sharded else _opened(task.model, task.sha256), reading or {})
+    if sharded:
+        about = {**model.shards_.read_as, "n_features": model.n_features_in_}
+    else:
+        about = _opened(task.model, task.sha256).about.get("input", {})
+    reading = _as_fitted(about, reading or {})
     pieces = [
         Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))
     ]
@@ -135,9 +139,8 @@ def _task(model: Any, what: str, out: Path) -> Task:
     return Task(str(path), file_digest(path), what, str(out))
 
 
-def _as_fitted(saved: SavedModel | None, reading: dict[str, Any]) -> dict[str, Any]:
-    """How tables are read, by what `residuum fit` noted of its own input."""
-    about = {} if saved is None else saved.about.get("input", {})
+def _as_fitted(about: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
+    """How tables are read, by what was noted of the training samples."""
     if "expected" in reading or about.get("kind") in (None, "images") or not about.get("n_features"):
         return reading
     columns = tuple(about.get("columns") or ()) or None

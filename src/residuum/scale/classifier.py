@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -273,6 +272,7 @@ def append(shards: Shards, X: Any, y: Any, dictionary: ShardedDictionary) -> Non
         parts=[*described["parts"], part],
         n_features=shards.n_features,
         n_samples=described["n_samples"] + len(X),
+        read_as=described["input"],
     )
 
 
@@ -310,7 +310,7 @@ def load_model(folder: str | Path, *, runner: Runner | None = None, batch: int =
     except (ValueError, LookupError, TypeError) as error:
         raise ModelFileError(f"{path}: does not describe a model in shards: {error!r}.") from error
     model = Sharded(estimator, runner=runner, batch=batch)
-    return model.fit(replace(open_shards(place, digests)))
+    return model.fit(open_shards(place, digests))
 
 
 def is_sharded_model(path: Path) -> bool:

@@ -65,6 +65,8 @@ def shard(
             if data.features is None or data.labels is None:
                 what = "images, which have no numbers yet" if data.features is None else "no labels"
                 raise DataFormatError(f"{part}: a dictionary needs numbers and labels. Got {what}.")
+            if not by_class.read_as:
+                by_class.read_as = {"kind": data.kind, "columns": data.columns, "label": data.label}
             by_class.add(data.features, data.labels, str(part))
         _write(folder, by_class, part_bytes)
     return open_shards(folder)
@@ -76,6 +78,7 @@ class _ByClass:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.counts: dict[Any, int] = {}
+        self.read_as: dict[str, Any] = {}
         self.n_samples = self.n_zero = self.n_features = 0
 
     def add(self, features: Any, labels: Any, name: str) -> None:
@@ -177,7 +180,13 @@ def _write(folder: Path, by_class: _ByClass, part_bytes: int) -> None:
                 flush()
     if waiting:
         flush()
-    write_manifest(folder, parts=parts, n_features=by_class.n_features, n_samples=by_class.n_samples)
+    write_manifest(
+        folder,
+        parts=parts,
+        n_features=by_class.n_features,
+        n_samples=by_class.n_samples,
+        read_as=by_class.read_as,
+    )
 
 
 def part_content(labels: list[Any], counts: list[int], norms: Any) -> dict[str, Any]:

@@ -153,6 +153,8 @@ class Shards:
         In the order in which sums are formed.
     n_samples : int
         Samples that were read, with those that were left out because they are zero.
+    read_as : dict
+        Kind, names of columns and label of what was read, by which queries are read alike.
     """
 
     folder: Path
@@ -160,6 +162,7 @@ class Shards:
     shards: tuple[Shard, ...]
     n_features: int
     n_samples: int
+    read_as: dict[str, Any]
 
     @property
     def sizes(self) -> Integers:
@@ -188,13 +191,16 @@ def write_shard(folder: Path, number: int, atoms: Atoms, rows: Integers) -> dict
     }
 
 
-def write_manifest(folder: Path, *, parts: list[dict[str, Any]], n_features: int, n_samples: int) -> None:
+def write_manifest(
+    folder: Path, *, parts: list[dict[str, Any]], n_features: int, n_samples: int, read_as: dict[str, Any]
+) -> None:
     """Write the manifest; from then on the folder is a dictionary, or has the parts of this one."""
     described = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "n_features": n_features,
         "n_samples": n_samples,
+        "input": read_as,
         "parts": parts,
     }
     write_text(folder / MANIFEST, json.dumps(described, indent=1) + "\n")
@@ -223,18 +229,19 @@ def open_shards(folder: str | Path, only: Iterable[str] | None = None) -> Shards
     try:
         parts = described["parts"]
         if only is not None:
-            known = {part["sha256"]: part for part in parts}
-            lacking = [digest for digest in only if digest not in known]
+            by_digest = {part["sha256"]: part for part in parts}
+            lacking = [digest for digest in only if digest not in by_digest]
             if lacking:
                 raise DataFormatError(
                     f"{folder} has no shard with the checksum {lacking[0]}, of which the model was made. "
                     "Bring the shards back as they were, or fit anew."
                 )
-            parts = [known[digest] for digest in only]
+            parts = [by_digest[digest] for digest in only]
         labels = [label for part in parts for label in part["classes"]]
         classes = np.unique(np.array(labels)) if labels else np.array([], dtype=np.int64)
         shards = _numbered(folder, parts, classes, described["n_features"])
-        return Shards(folder, classes, shards, described["n_features"], described["n_samples"])
+        known = (described["n_features"], described["n_samples"], dict(described["input"]))
+        return Shards(folder, classes, shards, *known)
     except (ValueError, LookupError, TypeError) as error:
         if isinstance(error, DataError):
             raise
