@@ -47,7 +47,9 @@ def layouts(tmp_path_factory):
     """The same samples in shards of 7 atoms, which cut classes, of one atom, and in one shard."""
     X, y, _ = samples()
     folder = tmp_path_factory.mktemp("layouts")
-    return {rows: scale.shard(X, y, folder / str(rows), part_bytes=4 * 12 * rows).folder for rows in (7, 1, 1000)}
+    return {
+        rows: scale.shard(X, y, folder / str(rows), part_bytes=4 * 12 * rows).folder for rows in (7, 1, 1000)
+    }
 
 
 @pytest.mark.parametrize("model", METHODS, ids=names)
@@ -85,7 +87,9 @@ def test_batch_threads_and_memory_change_no_bit(model, layouts):
     one = scale.Sharded(model, runner=scale.Local(n_jobs=1)).fit(layouts[7])
     other = scale.Sharded(model, runner=scale.Local(n_jobs=2, memory=1000), batch=3).fit(layouts[7])
     closed_form = isinstance(model, NSC | CRC | CROC | ProCRC)
-    few = queries if closed_form else queries[:11]  # closed forms answer by blocks of the queries that are given
+    few = (
+        queries if closed_form else queries[:11]
+    )  # closed forms answer by blocks of the queries that are given
     expected = one.residuals(queries)[: len(few)]
     np.testing.assert_array_equal(other.residuals(few), expected)
     a, b = one.solve(queries[:11]), other.solve(queries[:11])
@@ -99,7 +103,11 @@ def test_explanations_vs_array(model, layouts):
     X, y, queries = samples()
     array = type(model)(**model.get_params()).fit(X, y).explain(queries[0])
     sharded = scale.Sharded(model).fit(layouts[7]).explain(queries[0])
-    assert (sharded.label, sharded.runner_up, sharded.atoms_used) == (array.label, array.runner_up, array.atoms_used)
+    assert (sharded.label, sharded.runner_up, sharded.atoms_used) == (
+        array.label,
+        array.runner_up,
+        array.atoms_used,
+    )
     assert sharded.atoms[0].sample == array.atoms[0].sample
     assert sharded.atoms[0].share == pytest.approx(array.atoms[0].share, abs=1e-3)
 
@@ -235,7 +243,9 @@ def test_a_part_with_nan_is_named_with_its_place(tmp_path):
 @pytest.mark.parametrize("model", [CRC(l2=0.1), NRC(solver="exact"), SoftNRC(), NRC()], ids=names)
 def test_a_harmed_shard_is_one_error_that_names_it(model, harm, tmp_path):
     X, y, queries = samples()
-    shards = scale.shard(np.concatenate([X, X[:1]]), np.append(y, y[0]), tmp_path / "s", part_bytes=4 * 12 * 20)
+    shards = scale.shard(
+        np.concatenate([X, X[:1]]), np.append(y, y[0]), tmp_path / "s", part_bytes=4 * 12 * 20
+    )
     sharded = scale.Sharded(model, runner=scale.Local(memory=5000)).fit(shards)
     path = tmp_path / "s" / ("00002.npy" if harm != "flip rows" else "00002.rows.npy")
     content = bytearray(path.read_bytes())
@@ -333,3 +343,34 @@ def test_the_memory_that_is_kept_is_bounded(layouts):
     sharded = scale.Sharded(NRC(solver="exact"), runner=scale.Local(n_jobs=1, memory=3000)).fit(layouts[7])
     sharded.predict(samples()[2])
     assert sum(array.nbytes for array in memory._kept.values()) <= 3000
+
+
+def test_the_commands_read_new_tables_as_the_shards_were_read(tmp_path, capsys):
+    """The label column stands first and is called nothing special, and new tables do not have it."""
+    from residuum.cli.main import main
+
+    pandas = pytest.importorskip("pandas")
+    X, y, queries = samples()
+    for name, rows in (("train", X), ("new", queries)):
+        (tmp_path / name).mkdir()
+        table = pandas.DataFrame(rows.astype(np.float64)).add_prefix("f")
+        for i, first in enumerate(range(0, len(rows), 40)):
+            some = table[first : first + 40].copy()
+            if name == "train":
+                some.insert(0, "animal", y[first : first + 40])
+            some.to_parquet(tmp_path / name / f"{i}.parquet")
+    place = str(tmp_path)
+    assert (
+        main(["shard", f"{place}/train", "--label", "animal", "--out", f"{place}/s", "--part-size", "1kB"])
+        == 0
+    )
+    assert "3 classes" in capsys.readouterr().out
+    assert main(["fit", f"{place}/s", "--method", "NRC", "--set", "solver=exact", "--out", f"{place}/m"]) == 0
+    assert main(["fit", f"{place}/s", "--method", "NRC", "--pca", "3", "--out", f"{place}/n"]) == 2
+    command = ["predict", f"{place}/m", f"{place}/new", "--out", f"{place}/a", "--memory", "2kB"]
+    assert main(command) == 0
+    rows = (tmp_path / "a" / "00000.csv").read_text().split()[1:]
+    expected = NRC(solver="exact").fit(X, y).predict(queries)
+    assert [row.split(",")[1] for row in rows] == expected.tolist()
+    assert main(command[:-2]) == 0
+    assert main(["predict", f"{place}/m", f"{place}/new"]) == 2

@@ -1,4 +1,4 @@
-"""Dictionaries in shards and many queries on real Dask clusters: processes and TCP, workers that are killed."""
+"""Dictionaries in shards and many queries on real Dask clusters, whose workers are killed."""
 
 import os
 import shutil
@@ -151,12 +151,17 @@ def test_the_command_on_a_cluster_started_by_command_line(started, tmp_path, cap
         client.wait_for_workers(2)
     np.savez(tmp_path / "train.npz", X=X, y=y)
     assert main(["shard", f"{tmp_path}/train.npz", "--out", f"{tmp_path}/s", "--part-size", "2kB"]) == 0
-    assert main(["fit", f"{tmp_path}/s", "--method", "NRC", "--set", "solver=exact", "--out", f"{tmp_path}/m"]) == 0
+    assert (
+        main(["fit", f"{tmp_path}/s", "--method", "NRC", "--set", "solver=exact", "--out", f"{tmp_path}/m"])
+        == 0
+    )
     (tmp_path / "new").mkdir()
     for i in range(2):
         np.save(tmp_path / "new" / f"{i}.npy", queries[20 * i : 20 * i + 20])
     for name, extra in (("alone", []), ("together", ["--cluster", file])):
-        assert main(["predict", f"{tmp_path}/m", f"{tmp_path}/new", "--out", f"{tmp_path}/{name}", *extra]) == 0
+        assert (
+            main(["predict", f"{tmp_path}/m", f"{tmp_path}/new", "--out", f"{tmp_path}/{name}", *extra]) == 0
+        )
     for part in ("00000.csv", "00001.csv"):
         assert (tmp_path / "alone" / part).read_bytes() == (tmp_path / "together" / part).read_bytes()
     expected = NRC(solver="exact").fit(X, y).predict(queries[:20])
@@ -167,7 +172,9 @@ def test_the_command_on_a_cluster_started_by_command_line(started, tmp_path, cap
 def test_other_versions_on_a_worker_are_one_clear_error(started, tmp_path):
     X, y, _ = samples()
     other = tmp_path / "other"
-    shutil.copytree(Path(residuum.__file__).parent, other / "residuum", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(residuum.__file__).parent, other / "residuum", ignore=shutil.ignore_patterns("__pycache__")
+    )
     init = other / "residuum" / "__init__.py"
     init.write_text(init.read_text().replace(residuum.__version__, "0.0.1"))
     file = scheduler(started, tmp_path)

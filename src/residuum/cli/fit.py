@@ -70,8 +70,8 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     images with one sub-folder per class. With held-out samples (--test, --split, --test-size, or x_test in
     the file) their accuracy is printed; the model is fitted to the training samples alone, and saved before.
 
-    A folder from 'residuum shard' makes a model over these shards: then --out names a folder, and only --method
-    and --set apply.
+    A folder from 'residuum shard' makes a model over these shards: then --out names a folder, and
+    only --method and --set apply.
     """
     if (data / "manifest.json").is_file():
         _fit_shards(data, out, options)
@@ -129,7 +129,9 @@ def _fit_shards(data: Path, out: Path, options: dict[str, Any]) -> None:
     context = click.get_current_context()
     given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if extra := sorted(set(given) - {"method", "settings"}):
-        raise UsageError(f"{data} is a dictionary in shards, for which --{extra[0].replace('_', '-')} is not there.")
+        raise UsageError(
+            f"{data} is a dictionary in shards, for which --{extra[0].replace('_', '-')} is not there."
+        )
     if out.is_file():
         raise UsageError(f"--out must name the folder of a model over shards. Got the file {out}.")
     name = find_method(options["method"])

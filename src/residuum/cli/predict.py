@@ -65,12 +65,14 @@ def predict(
     rejected, nearest class and confidence where it has a threshold. DATA goes through the model's own feature
     steps. Columns are found by name; labels are not needed.
 
-    With --cluster, and for a model over shards, DATA may also be a folder of .npy, .parquet or .csv parts or a
-    zarr array, and --out is a folder with one CSV file for each part. A run that was interrupted goes on.
+    With --cluster, and for a model over shards, DATA may also be a folder of .npy, .parquet or .csv parts or
+    a zarr array, and --out is a folder with one CSV file for each part. A run that was interrupted goes on.
     """
     if cluster is not None or (model.is_dir() and (model / "model.json").is_file()):
         if all_probabilities or as_json:
-            raise UsageError("--all-probabilities and --json are for answers in one file: leave --cluster out.")
+            raise UsageError(
+                "--all-probabilities and --json are for answers in one file: leave --cluster out."
+            )
         _by_parts(model, data, out, cluster=cluster, memory=memory, n_jobs=n_jobs, options=options)
         return
     if memory is not None:
@@ -130,7 +132,11 @@ def _by_parts(
     if out is None or len(data) != 1 or out.is_file():
         raise UsageError("--cluster takes one DATA, and --out must name the folder for its answers.")
     reading = {name: value for name, value in reading_arguments(options).items() if value is not None}
-    with report_warnings() as unconverged, limit_threads(n_jobs), connected(cluster, memory, n_jobs) as runner:
+    with (
+        report_warnings() as unconverged,
+        limit_threads(n_jobs),
+        connected(cluster, memory, n_jobs) as runner,
+    ):
         try:
             answer(model, data[0], out, runner=runner, reading=reading)
         except KeyboardInterrupt:

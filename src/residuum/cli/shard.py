@@ -15,7 +15,9 @@ from residuum.cli.options import FILE, reading_options
 @click.argument("data", type=FILE)
 @reading_options
 @click.option("--out", type=FILE, required=True, help="Folder to write.")
-@click.option("--part-size", metavar="SIZE", default="16MB", show_default=True, help="Of the atoms of one shard.")
+@click.option(
+    "--part-size", metavar="SIZE", default="16MB", show_default=True, help="Of the atoms of one shard."
+)
 def shard(data: Path, out: Path, part_size: str, **options: Any) -> None:
     """Write the samples of DATA as unit float32 rows sorted by class, in shards, with their checksums.
 

@@ -1,7 +1,7 @@
 """Beyond one machine: dictionaries in shards and many queries, by threads or on a Dask cluster.
 
-``shard`` writes a dictionary in shards, ``Sharded`` classifies over it, ``answer`` answers sources of any size.
-All of them are written against one method, `Runner.map`; `Local` and `Dask` have it.
+``shard`` writes a dictionary in shards, ``Sharded`` classifies over it, ``answer`` answers sources of any
+size. All of them are written against one method, `Runner.map`; `Local` and `Dask` have it.
 """
 
 from residuum.scale.answering import answer

@@ -4,19 +4,20 @@ With A = XX' + rho/2 I the steps of Algorithm 2 (`residuum.solvers.admm`) read f
 
     v_t = A^{-1} (y - X|s_t|),    s_{t+1} = max(s_t, 0) + X'v_t,    s_0 = 0,
 
-and the code is max(s_T, 0). The state s of an atom is a function of v_0, ..., v_{t-1} alone. A shard computes it
-anew in every pass, so T passes need T (T + 3) / 2 products instead of 2 T, and a worker that dies loses nothing.
+and the code is max(s_T, 0). The state s of an atom is a function of v_0, ..., v_{t-1} alone. A shard computes
+it anew in every pass, so T passes need T (T + 3) / 2 products instead of 2 T, and a worker that dies loses
+nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from residuum.dictionary import FloatArray
 from residuum.errors import UsageError
-from residuum.problem import Solution
+from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts
 from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, placed, product
 from residuum.scale.parts import SummedParts
@@ -46,10 +47,10 @@ class ShardedADMM:
                 "step_tol must be None for a dictionary in shards: as many steps as published are made. Take "
                 "solver='exact' for codes with a certificate."
             )
-        self.problem, self.dictionary = solver.problem, solver.dictionary
+        self.problem: CodingProblem = solver.problem
+        self.dictionary: Any = solver.dictionary
+        self._shards: ShardedDictionary = cast(Any, solver.dictionary)
         self.rho, self.max_iter, self.tol = solver.rho, solver.max_iter, solver.tol
-        assert isinstance(self.dictionary, ShardedDictionary)
-        self._shards: ShardedDictionary = self.dictionary
         self._kind = np.dtype(np.float32 if self.rho / 2 >= _LEAST_RIDGE else np.float64)
         self.entries_per_query = max(1, 2**20 // batch)
 

@@ -1,7 +1,7 @@
 """Many queries: a source of any size answered part by part, each part written whole or not at all.
 
-The folder of answers holds one file for each part and ``run.json``, which says of what they are the answers. A
-run that was interrupted goes on where it stopped: parts that are there are not answered again.
+The folder of answers holds one file for each part and ``run.json``, which says of what they are the answers.
+A run that was interrupted goes on where it stopped: parts that are there are not answered again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from residuum.errors import DataError, UsageError
-from residuum.estimators.answers import Answers, answer as ask
-from residuum.estimators.answers import records, score_heading, steps_and_classifier
+from residuum.estimators.answers import Answers, records, score_heading, steps_and_classifier
+from residuum.estimators.answers import answer as ask
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.evaluation import evaluate
@@ -103,8 +103,14 @@ def answer(
         model = load_model(model, runner=runner)
     sharded = isinstance(model, Sharded)
     task = _task(model, what, out)
-    reading = _as_fitted(None if sharded else _opened(task.model, task.sha256), reading or {})
-    pieces = [Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))]
+    if sharded:
+        about = {**model.shards_.read_as, "n_features": model.n_features_in_}
+    else:
+        about = _opened(task.model, task.sha256).about.get("input", {})
+    reading = _as_fitted(about, reading or {})
+    pieces = [
+        Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))
+    ]
     _begin(out, task, pieces)
     left = [piece for piece in pieces if not _target(task, piece).exists()]
     if sharded:
@@ -133,9 +139,8 @@ def _task(model: Any, what: str, out: Path) -> Task:
     return Task(str(path), file_digest(path), what, str(out))
 
 
-def _as_fitted(saved: SavedModel | None, reading: dict[str, Any]) -> dict[str, Any]:
-    """How tables are read, by what `residuum fit` noted of its own input."""
-    about = {} if saved is None else saved.about.get("input", {})
+def _as_fitted(about: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
+    """How tables are read, by what was noted of the training samples."""
     if "expected" in reading or about.get("kind") in (None, "images") or not about.get("n_features"):
         return reading
     columns = tuple(about.get("columns") or ()) or None
@@ -154,8 +159,8 @@ def _begin(out: Path, task: Task, pieces: list[Piece]) -> None:
     path = out / RUN
     if path.exists() and json.loads(path.read_text("utf-8")) != described:
         raise UsageError(
-            f"{out} holds answers of another model, of other parts or of another kind. Choose another folder, or "
-            "remove it first."
+            f"{out} holds answers of another model, of other parts or of another kind. Choose another "
+            "folder, or remove it first."
         )
     write_text(path, json.dumps(described, indent=1) + "\n")
 
@@ -237,5 +242,3 @@ def _evaluate(out: Path, task: Task, pieces: list[Piece]) -> None:
     joined = {name: np.concatenate([part[name] for part in found]) for name in found[0] if name != "classes"}
     truth = joined.pop("truth")
     write_text(out / EVALUATION, to_json(evaluate(Answers(found[0]["classes"], **joined), truth)))
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -124,7 +123,7 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
             raise UsageError(f"{shards.folder} holds no atom to compare with.")
         model._validate_params()
         dictionary = ShardedDictionary(shards, self.runner or Local())
-        model.classes_, model.dictionary_ = shards.classes, dictionary
+        model.classes_, model.dictionary_ = shards.classes, dictionary  # type: ignore[assignment]
         model.n_features_in_, model.n_samples_seen_ = shards.n_features, shards.n_samples
         model.solver_ = model._make_solver(dictionary)  # type: ignore[arg-type]
         for name in model._solver_names:
@@ -152,16 +151,20 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
         self
         """
         check_is_fitted(self)
-        X, y = np.asarray(check_numbers(X, "X", "Sharded.partial_fit")), np.asarray(plain_labels(y, "Sharded"))
+        X, y = (
+            np.asarray(check_numbers(X, "X", "Sharded.partial_fit")),
+            np.asarray(plain_labels(y, "Sharded")),
+        )
         if X.ndim != 2 or X.shape[1] != self.n_features_in_ or len(X) != len(y) or not np.isfinite(X).all():
             raise UsageError(
-                f"partial_fit takes finite samples of {self.n_features_in_} features with one label each. Got "
-                f"X of shape {X.shape} and {len(y)} labels."
+                f"partial_fit takes finite samples of {self.n_features_in_} features with one label each. "
+                f"Got X of shape {X.shape} and {len(y)} labels."
             )
         if y.dtype.kind not in "biu":
             check_labels(y)
         joined_labels(self.classes_, y, "Sharded.partial_fit")
-        append(self.shards_, X, y, self.estimator_.dictionary_)
+        dictionary: Any = self.estimator_.dictionary_
+        append(self.shards_, X, y, dictionary)
         self._take(open_shards(self.shards_.folder))
         return self
 
@@ -245,8 +248,8 @@ def append(shards: Shards, X: Any, y: Any, dictionary: ShardedDictionary) -> Non
     order = order[scale[order] > 0]
     if len(order) < len(X):
         warnings.warn(
-            f"{len(X) - len(order)} of {len(X)} samples are zero vectors and were not enrolled. Remove them to "
-            "silence this warning.",
+            f"{len(X) - len(order)} of {len(X)} samples are zero vectors and were not enrolled. Remove them "
+            "to silence this warning.",
             UserWarning,
             stacklevel=4,
         )
@@ -269,6 +272,7 @@ def append(shards: Shards, X: Any, y: Any, dictionary: ShardedDictionary) -> Non
         parts=[*described["parts"], part],
         n_features=shards.n_features,
         n_samples=described["n_samples"] + len(X),
+        read_as=described["input"],
     )
 
 
@@ -306,7 +310,7 @@ def load_model(folder: str | Path, *, runner: Runner | None = None, batch: int =
     except (ValueError, LookupError, TypeError) as error:
         raise ModelFileError(f"{path}: does not describe a model in shards: {error!r}.") from error
     model = Sharded(estimator, runner=runner, batch=batch)
-    return model.fit(replace(open_shards(place, digests)))
+    return model.fit(open_shards(place, digests))
 
 
 def is_sharded_model(path: Path) -> bool:

@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from residuum.dictionary import Dictionary, FloatArray, Integers
-from residuum.problem import Solution
+from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts
 from residuum.scale.certificate import certify
 from residuum.scale.dictionary import ShardedDictionary
@@ -107,11 +107,11 @@ class ColumnGeneration:
     entries_per_query = 512  # so that some 2,000 queries come at a time, and few passes are not full
 
     def __init__(self, solver: ActiveSet, batch: int) -> None:
-        self.problem, self.dictionary = solver.problem, solver.dictionary
+        self.problem: CodingProblem = solver.problem
+        self.dictionary: Any = solver.dictionary
+        self._shards: ShardedDictionary = cast(Any, solver.dictionary)
         self.tol, self.batch, self.n_jobs = solver.tol, batch, solver.n_jobs
         self.signed = not math.isinf(self.problem.neg_weight)
-        assert isinstance(self.dictionary, ShardedDictionary)
-        self._shards: ShardedDictionary = self.dictionary
 
     def prepare(self) -> None:
         """Look for the direction that certificates need."""
@@ -218,7 +218,9 @@ class ColumnGeneration:
             bar_duplicates=self.problem.l2 == 0,
         )
 
-    def _joining(self, active: list[Query], found: list[tuple[Shard, Priced]]) -> list[list[tuple[int, int, int]]]:
+    def _joining(
+        self, active: list[Query], found: list[tuple[Shard, Priced]]
+    ) -> list[list[tuple[int, int, int]]]:
         """For every query the (position, shard, row) of the best candidates that are new to it, ascending."""
         numbers = np.concatenate([np.full(len(priced.row), s) for s, (_, priced) in enumerate(found)])
         query = np.concatenate([priced.query for _, priced in found])
@@ -279,7 +281,7 @@ class ColumnGeneration:
         query.residual = query.y - query.code[used] @ query.atoms[used].astype(np.float64)
 
     def _end(self, query: Query, largest: float, penalty: float) -> None:
-        """Compute the code anew on its support alone, which makes its last bits a function of that; certify."""
+        """Compute the code anew on its support alone, which then determines its last bits; certify."""
         query.keep_support()
         before = query.residual
         if len(query.code):

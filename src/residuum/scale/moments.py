@@ -10,7 +10,7 @@ import numpy as np
 from residuum.dictionary import FloatArray
 from residuum.errors import UsageError
 from residuum.rules import ClassParts, MomentParts
-from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, product
+from residuum.scale.dictionary import blocks_of, padded, product
 from residuum.scale.shards import Shard
 from residuum.solvers import ClosedForm
 from residuum.solvers.closed_form import LEAST_L2, MomentForm
@@ -20,13 +20,13 @@ from residuum.solvers.factors import FeatureFactor
 class ShardedClosedForm(ClosedForm):
     """`ClosedForm` by class moments whatever the number of atoms."""
 
-    uses_moments = True  # type: ignore[assignment]
+    uses_moments = True
 
     def __init__(self, solver: ClosedForm, batch: int) -> None:
         if solver.problem.l2 < LEAST_L2:
             raise UsageError(
-                f"l2 must be at least {LEAST_L2:g} for a dictionary in shards, because moments lose the digits "
-                f"of smaller ones. Got {solver.problem.l2:g}."
+                f"l2 must be at least {LEAST_L2:g} for a dictionary in shards, because moments lose the "
+                f"digits of smaller ones. Got {solver.problem.l2:g}."
             )
         super().__init__(solver.problem, solver.dictionary)
 
@@ -54,7 +54,6 @@ class _Features(FeatureFactor):
 
 def _energies(dictionary: Any, parts: MomentParts) -> FloatArray:
     """``||c_k||^2`` with the digits of codes, ``c_k = X_k'v_k``, by a pass over the shards."""
-    assert isinstance(dictionary, ShardedDictionary)
     vectors = parts.vectors()
     alike = all(v is vectors[0] for v in vectors)
     found = dictionary.sums(_energies_of, vectors[:1] if alike else vectors)
@@ -63,7 +62,8 @@ def _energies(dictionary: Any, parts: MomentParts) -> FloatArray:
 
 
 def _energies_of(shard: Shard, vectors: list[FloatArray]) -> dict[int, FloatArray]:
-    atoms, found = shard.atoms(), {}
+    atoms = shard.atoms()
+    found: dict[int, FloatArray] = {}
     for run in shard.runs:
         v = vectors[run.label if len(vectors) > 1 else 0]
         rows, total = padded(v, np.float64), np.zeros(len(v))

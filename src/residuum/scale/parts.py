@@ -19,7 +19,9 @@ class SummedParts:
     Classes without an atom are missing and contribute nothing.
     """
 
-    def __init__(self, dictionary: ShardedDictionary, queries: FloatArray, sums: dict[Any, FloatArray]) -> None:
+    def __init__(
+        self, dictionary: ShardedDictionary, queries: FloatArray, sums: dict[Any, FloatArray]
+    ) -> None:
         self.queries, self._dictionary = queries, dictionary
         nothing = np.zeros(queries.shape)
         self._contributions = [sums.get(("class", k), nothing) for k in range(dictionary.n_classes)]

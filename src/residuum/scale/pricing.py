@@ -122,7 +122,16 @@ def price(shard: Shard, request: Request) -> Priced:
         while True:
             state = (best.copy(), best_row.copy(), counts.copy(), n_open.copy())
             if _select(
-                prices[:count], first, request.signed, *limits, barred, best, best_row, counts, open_rows, n_open
+                prices[:count],
+                first,
+                request.signed,
+                *limits,
+                barred,
+                best,
+                best_row,
+                counts,
+                open_rows,
+                n_open,
             ):
                 break
             best, best_row, counts, n_open = state

@@ -191,7 +191,11 @@ def _versions() -> dict[str, str | None]:
 
 def _refuse_other_versions(wanted: dict[str, str | None]) -> None:
     found = _versions()
-    differ = [f"{name} {found.get(name)} and not {wanted[name]}" for name in wanted if found.get(name) != wanted[name]]
+    differ = [
+        f"{name} {found.get(name)} and not {wanted[name]}"
+        for name in wanted
+        if found.get(name) != wanted[name]
+    ]
     if differ:
         from distributed import get_worker
 
@@ -208,7 +212,7 @@ def _allowed_memory() -> int:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep what is freed: Dask has it give back every small piece, which costs a third of the time."""
+    """Let glibc keep what is freed: Dask has it give back every small piece, which costs much time."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt

@@ -1,7 +1,7 @@
 """From samples in any order to shards sorted by class, in bounded memory.
 
 The source is read once, block by block. The unit rows of each class are appended to a file of that class;
-these files are then read in the order of the labels and cut into shards. Beside one block and one shard, 8
+these files are then read in the order of the labels and cut into shards. Beside one block and one shard, 16
 bytes for each sample are held in memory: a key by which equal rows are found.
 """
 
@@ -23,7 +23,6 @@ from residuum.scale.shards import Atoms, Shards, open_shards, write_manifest, wr
 from residuum.scale.sources import parts_of
 from residuum.system.progress import tell_progress
 
-Keys = npt.NDArray[np.uint64]
 PART_BYTES = 2**24  # of the atoms of a shard
 
 
@@ -66,6 +65,8 @@ def shard(
             if data.features is None or data.labels is None:
                 what = "images, which have no numbers yet" if data.features is None else "no labels"
                 raise DataFormatError(f"{part}: a dictionary needs numbers and labels. Got {what}.")
+            if not by_class.read_as:
+                by_class.read_as = {"kind": data.kind, "columns": data.columns, "label": data.label}
             by_class.add(data.features, data.labels, str(part))
         _write(folder, by_class, part_bytes)
     return open_shards(folder)
@@ -77,6 +78,7 @@ class _ByClass:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.counts: dict[Any, int] = {}
+        self.read_as: dict[str, Any] = {}
         self.n_samples = self.n_zero = self.n_features = 0
 
     def add(self, features: Any, labels: Any, name: str) -> None:
@@ -84,11 +86,13 @@ class _ByClass:
         labels = np.asarray(plain_labels(labels, "shard"))
         check_labels(labels)
         if self.n_features not in (0, features.shape[1]) and len(features):
-            raise DataFormatError(f"{name} has {features.shape[1]} columns; the parts before have {self.n_features}.")
+            raise DataFormatError(
+                f"{name} has {features.shape[1]} columns; the parts before have {self.n_features}."
+            )
         self.n_features = features.shape[1]
         if not len(features):
             return
-        # A dictionary in memory divides float32 samples in float32, too: the atoms are the same to the last bit.
+        # A dictionary in memory divides float32 samples in float32, too: the atoms are the same bits.
         kind = np.float32 if features.dtype == np.float32 else np.float64
         unit, scale, norm = unit_rows(np.asarray(features, dtype=kind))
         samples = np.arange(self.n_samples, self.n_samples + len(features))
@@ -109,7 +113,9 @@ class _ByClass:
         label = label.item() if hasattr(label, "item") else label
         kinds = {type(known) for known in self.counts} | {type(label)}
         if len(kinds) > 1 and not kinds <= {int, float}:
-            raise DataFormatError(f"Labels must be of one kind. Got {', '.join(sorted(k.__name__ for k in kinds))}.")
+            raise DataFormatError(
+                f"Labels must be of one kind. Got {', '.join(sorted(k.__name__ for k in kinds))}."
+            )
         return self.counts.setdefault(label, len(self.counts))
 
     def _append(self, number: int, what: str, array: Any) -> None:
@@ -121,7 +127,10 @@ class _ByClass:
         for label in sorted(self.counts):
             number = self.counts[label]
             kinds = {"atoms": np.float32, "samples": np.int64, "norms": np.float64}
-            files = {what: np.memmap(self.place / f"{number}.{what}", kind, mode="r") for what, kind in kinds.items()}
+            files = {
+                what: np.memmap(self.place / f"{number}.{what}", kind, mode="r")
+                for what, kind in kinds.items()
+            }
             atoms = files["atoms"].reshape(-1, self.n_features)
             for first in range(0, len(atoms), rows):
                 some = slice(first, first + rows)
@@ -131,8 +140,8 @@ class _ByClass:
 def _write(folder: Path, by_class: _ByClass, part_bytes: int) -> None:
     if by_class.n_zero:
         warnings.warn(
-            f"{by_class.n_zero} of {by_class.n_samples} training samples are zero vectors and were dropped as "
-            "atoms. Remove them from the training data to silence this warning.",
+            f"{by_class.n_zero} of {by_class.n_samples} training samples are zero vectors and were dropped "
+            "as atoms. Remove them from the training data to silence this warning.",
             UserWarning,
             stacklevel=3,
         )
@@ -154,7 +163,9 @@ def _write(folder: Path, by_class: _ByClass, part_bytes: int) -> None:
         is_duplicate = duplicates[done : done + len(atoms)].astype(np.int64)
         norms = np.concatenate([run[3] for run in waiting])
         described = write_shard(folder, len(parts), atoms, np.stack([samples, is_duplicate]))
-        parts.append(described | part_content([run[0] for run in waiting], [len(run[1]) for run in waiting], norms))
+        parts.append(
+            described | part_content([run[0] for run in waiting], [len(run[1]) for run in waiting], norms)
+        )
         done += len(atoms)
         waiting.clear()
         tell_progress("writing shards", done, total)
@@ -169,7 +180,13 @@ def _write(folder: Path, by_class: _ByClass, part_bytes: int) -> None:
                 flush()
     if waiting:
         flush()
-    write_manifest(folder, parts=parts, n_features=by_class.n_features, n_samples=by_class.n_samples)
+    write_manifest(
+        folder,
+        parts=parts,
+        n_features=by_class.n_features,
+        n_samples=by_class.n_samples,
+        read_as=by_class.read_as,
+    )
 
 
 def part_content(labels: list[Any], counts: list[int], norms: Any) -> dict[str, Any]:
@@ -194,17 +211,15 @@ def _duplicates(by_class: _ByClass, n_rows: int) -> npt.NDArray[np.bool_]:
     return later
 
 
-def row_keys(atoms: Atoms) -> Keys:
-    """Two numbers of 64 bits mixed into one for every row, equal for equal rows.
-
-    Rows that differ share a key with a probability of 2**-64 for each pair: the factors are random and odd.
-    """
+def row_keys(atoms: Atoms) -> Any:
+    """A key of 128 bits for every row, equal for equal rows and, but for a chance of 2**-128, no others."""
     rng = np.random.default_rng(20190602)
-    factors = rng.integers(0, 2**63, size=atoms.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     bits = np.ascontiguousarray(atoms).view(np.uint32).astype(np.uint64)
+    keys = np.empty((len(atoms), 2), np.uint64)
     with np.errstate(over="ignore"):
-        mixed = bits * factors
-        mixed ^= mixed >> np.uint64(29)
-        return (mixed * factors[::-1]).sum(axis=1, dtype=np.uint64)
-
-
+        for half in range(2):
+            factors = rng.integers(0, 2**63, size=(2, atoms.shape[1]), dtype=np.uint64) * 2 + 1  # odd
+            mixed = bits * factors[0]
+            mixed ^= mixed >> np.uint64(29)
+            keys[:, half] = (mixed * factors[1]).sum(axis=1, dtype=np.uint64)
+    return keys.view([("first", np.uint64), ("second", np.uint64)])[:, 0]

@@ -11,9 +11,7 @@ order of the shards. So every shard holds, of each of its classes, a run of cons
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -26,7 +24,7 @@ import numpy.typing as npt
 from residuum.dictionary import Integers
 from residuum.errors import DataError, DataFormatError, DataNotFoundError
 from residuum.scale.memory import remembered
-from residuum.system.files import file_digest, view_npy, write_text, written_whole
+from residuum.system.files import file_digest, sha256, view_npy, write_text, written_whole
 
 MANIFEST = "manifest.json"
 FORMAT, FORMAT_VERSION = "residuum-shards", 1
@@ -85,7 +83,7 @@ class Shard:
             content = np.fromfile(path, np.uint8)
         except OSError as error:
             raise _missing(path, error) from error
-        if hashlib.sha256(content).hexdigest() != self.rows_sha256:
+        if sha256(content) != self.rows_sha256:
             raise _damaged(path)
         return self._checked(view_npy(content, path), (2, self.n_rows), np.int64)
 
@@ -97,7 +95,7 @@ class Shard:
 
     def _state(self) -> tuple[Any, ...]:
         try:
-            found = os.stat(self.path)
+            found = Path(self.path).stat()
         except OSError as error:
             raise _missing(self.path, error) from error
         return self.path, self.sha256, found.st_size, found.st_mtime_ns, found.st_ino
@@ -110,14 +108,14 @@ class Shard:
         try:
             with open(self.path, "rb", buffering=0) as file:  # noqa: PTH123  (Path.open cannot do without a buffer)
                 done = 0
-                while done < len(target) and (more := file.readinto(memoryview(target)[done:])):
+                while done < len(target) and (more := file.readinto(target[done:].data)):
                     done += more
         except OSError as error:
             raise _missing(self.path, error) from error
         if done < len(target):
             raise _damaged(self.path)
         if state not in _verified:
-            if hashlib.sha256(target).hexdigest() != self.sha256:
+            if sha256(target) != self.sha256:
                 raise _damaged(self.path)
             _verified.add(state)
 
@@ -155,6 +153,8 @@ class Shards:
         In the order in which sums are formed.
     n_samples : int
         Samples that were read, with those that were left out because they are zero.
+    read_as : dict
+        Kind, names of columns and label of what was read, by which queries are read alike.
     """
 
     folder: Path
@@ -162,6 +162,7 @@ class Shards:
     shards: tuple[Shard, ...]
     n_features: int
     n_samples: int
+    read_as: dict[str, Any]
 
     @property
     def sizes(self) -> Integers:
@@ -180,23 +181,26 @@ def write_shard(folder: Path, number: int, atoms: Atoms, rows: Integers) -> dict
         with written_whole(folder / name) as file:
             np.lib.format.write_array(file, array, allow_pickle=False)
         digests[name] = file_digest(folder / name)
-    file, beside = digests
+    atoms_file, rows_file = digests
     return {
-        "file": file,
-        "sha256": digests[file],
-        "rows_sha256": digests[beside],
+        "file": atoms_file,
+        "sha256": digests[atoms_file],
+        "rows_sha256": digests[rows_file],
         "rows": len(atoms),
         "duplicates": int(rows[1].sum()),
     }
 
 
-def write_manifest(folder: Path, *, parts: list[dict[str, Any]], n_features: int, n_samples: int) -> None:
+def write_manifest(
+    folder: Path, *, parts: list[dict[str, Any]], n_features: int, n_samples: int, read_as: dict[str, Any]
+) -> None:
     """Write the manifest; from then on the folder is a dictionary, or has the parts of this one."""
     described = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "n_features": n_features,
         "n_samples": n_samples,
+        "input": read_as,
         "parts": parts,
     }
     write_text(folder / MANIFEST, json.dumps(described, indent=1) + "\n")
@@ -225,18 +229,19 @@ def open_shards(folder: str | Path, only: Iterable[str] | None = None) -> Shards
     try:
         parts = described["parts"]
         if only is not None:
-            known = {part["sha256"]: part for part in parts}
-            lacking = [digest for digest in only if digest not in known]
+            by_digest = {part["sha256"]: part for part in parts}
+            lacking = [digest for digest in only if digest not in by_digest]
             if lacking:
                 raise DataFormatError(
-                    f"{folder} has no shard with the checksum {lacking[0]}, of which the model was made. Bring "
-                    "the shards back as they were, or fit anew."
+                    f"{folder} has no shard with the checksum {lacking[0]}, of which the model was made. "
+                    "Bring the shards back as they were, or fit anew."
                 )
-            parts = [known[digest] for digest in only]
+            parts = [by_digest[digest] for digest in only]
         labels = [label for part in parts for label in part["classes"]]
         classes = np.unique(np.array(labels)) if labels else np.array([], dtype=np.int64)
         shards = _numbered(folder, parts, classes, described["n_features"])
-        return Shards(folder, classes, shards, described["n_features"], described["n_samples"])
+        known = (described["n_features"], described["n_samples"], dict(described["input"]))
+        return Shards(folder, classes, shards, *known)
     except (ValueError, LookupError, TypeError) as error:
         if isinstance(error, DataError):
             raise

@@ -1,24 +1,24 @@
 """SoftNRC over shards, on the side of the features.
 
-With w = l2 + neg_weight, 1/alpha = 1/l2 - 1/w and the positive part ``p = max(X'r, 0) / alpha``, the residual r
-of the code is the zero of
+With w = l2 + neg_weight, 1/alpha = 1/l2 - 1/w and the positive part ``p = max(X'r, 0) / alpha``, the residual
+r of the code is the zero of
 
     F(r) = M^{-1} r + X p - y,    M^{-1} = I + XX'/w,
 
-the gradient of a strongly convex function (`residuum.solvers.newton.blocks` has the derivation). XX' is summed
-over the shards once; one pass gives Xp, D numbers for each query and shard, so one pass is one evaluation of F.
-F = 0 is solved by L-BFGS, preconditioned by a matrix between features. At its end the code
+the gradient of a strongly convex function (`residuum.solvers.newton.blocks` has the derivation). XX' is
+summed over the shards once. One pass gives Xp, D numbers for each query and shard, and is one evaluation of
+F. F = 0 is solved by L-BFGS, preconditioned by a matrix between features. At its end the code
 
     c = p + X'r_p / w,    r_p = M (y - Xp),
 
-has the residual r_p up to rounding. A last pass computes c, the sums of each class and the terms of the duality
-gap in float64: nothing else leaves a shard unless codes are asked for.
+has the residual r_p up to rounding. A last pass computes c, the sums of each class and the terms of the
+duality gap in float64: nothing else leaves a shard unless codes are asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -59,10 +59,10 @@ class ShardedSoft:
     has_threads = True
 
     def __init__(self, solver: Newton, batch: int) -> None:
-        self.problem, self.dictionary = solver.problem, solver.dictionary
+        self.problem: CodingProblem = solver.problem
+        self.dictionary: Any = solver.dictionary
+        self._shards: ShardedDictionary = cast(Any, solver.dictionary)
         self.tol, self.max_iter = max(solver.tol, _SINGLE_TOL), 2 * solver.max_iter
-        assert isinstance(self.dictionary, ShardedDictionary)
-        self._shards: ShardedDictionary = self.dictionary
         l2, self.w = self.problem.l2, self.problem.l2 + self.problem.neg_weight
         self.alpha = l2 + l2 * (l2 / self.problem.neg_weight)
         self.entries_per_query = max(1, 2**20 // batch)
@@ -141,7 +141,9 @@ class ShardedSoft:
 
     def _gap(self, y: FloatArray, residual: FloatArray, found: dict[Any, Any]) -> FloatArray:
         """`CodingProblem.gap` with the dual point r_p, from sums over the shards."""
-        whole = np.sum([found["class", k] for k in range(self.dictionary.n_classes) if ("class", k) in found], axis=0)
+        whole = np.sum(
+            [found["class", k] for k in range(self.dictionary.n_classes) if ("class", k) in found], axis=0
+        )
         energy = np.sum(y**2, axis=1)
         rho = _U * (self.dictionary.n_atoms + 16) * (np.sqrt(energy) + found["size"])
         apart = np.sqrt(np.sum((y - whole - residual) ** 2, axis=1)) + rho
@@ -163,8 +165,9 @@ class _LBFGS:
 
     def __init__(self, start: FloatArray) -> None:
         self.trial = start  # where F is evaluated next
-        self.point = self.gradient = self.direction = self.slope = np.zeros(0)
-        self.length = np.ones(len(start))
+        nothing: FloatArray = np.zeros(0)
+        self.point = self.gradient = self.direction = self.slope = nothing
+        self.length: FloatArray = np.ones(len(start))
         self.begun = False
         self.pairs: list[list[FloatArray]] = []  # [step, change of the gradient, 1 / their product]
 

@@ -113,7 +113,9 @@ def _taken(labels: Any, chosen: slice) -> Any:
 
 def _check_lengths(labels: Any, n_rows: int, name: str) -> None:
     if labels is not None and len(labels) != n_rows:
-        raise UsageError(f"There must be one label for each of the {n_rows} rows of {name}. Got {len(labels)}.")
+        raise UsageError(
+            f"There must be one label for each of the {n_rows} rows of {name}. Got {len(labels)}."
+        )
 
 
 def _from_path(path: Path, labels: Any, rows: int | None, reading: dict[str, Any]) -> Iterator[Part]:
@@ -183,7 +185,9 @@ def _mapped(path: Path) -> Array:
 def _array_data(part: Part, rows: Any, labels: Any) -> OwnData:
     rows = np.asarray(rows)
     if rows.dtype.kind not in "biuf" or rows.ndim != 2:
-        raise DataFormatError(f"{part}: expected numbers (n_samples, n_features). Got {rows.dtype}, {rows.shape}.")
+        raise DataFormatError(
+            f"{part}: expected numbers (n_samples, n_features). Got {rows.dtype}, {rows.shape}."
+        )
     names = np.arange(part.first, part.first + len(rows)).astype(np.str_)
     return OwnData(str(part), "array", rows, labels, names)
 

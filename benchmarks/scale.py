@@ -1,0 +1,224 @@
+"""Dictionaries in shards against one process that holds everything; many queries on a cluster.
+
+    OMP_NUM_THREADS=1 python benchmarks/scale.py nnls --atoms 1000000 --workers 2
+    OMP_NUM_THREADS=1 python benchmarks/scale.py soft --atoms 60000
+    OMP_NUM_THREADS=1 python benchmarks/scale.py moments --atoms 60000
+    OMP_NUM_THREADS=1 python benchmarks/scale.py queries --atoms 20000 --queries 20000 --workers 2
+
+Atoms are MNIST digits (mnist.npz in the folder RESIDUUM_DATA, else random mixtures) of 16 x 16 pixels under
+random affine deformations. Processor time of this process and of the workers, in one run; --workers 0 stands
+for threads of this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+from core import mixtures
+
+from residuum import CRC, NRC, SoftNRC, save_model, scale
+
+SIDE = 16
+
+
+def digits(n: int, seed: int, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Deformed MNIST digits as float32 rows of 256 pixels, and their labels."""
+    home = Path(os.environ.get("RESIDUUM_DATA", "."))
+    if not (home / "mnist.npz").is_file():
+        X, y = mixtures(n, SIDE * SIDE, 10, seed=seed)
+        return X.astype(np.float32), y
+    with np.load(home / "mnist.npz") as file:
+        images, labels = file[f"x_{part}"], file[f"y_{part}"]
+    rng = np.random.default_rng(seed)
+    chosen = np.arange(n) % len(images)
+    out = np.empty((n, SIDE * SIDE), np.float32)
+    grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, SIDE)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    for first in range(0, n, 4096):
+        some = images[chosen[first : first + 4096]].astype(np.float32)
+        angle, shear = rng.normal(scale=0.12, size=(2, len(some)))
+        scales = np.exp(rng.normal(scale=0.08, size=(len(some), 2)))
+        turn = np.stack([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]).transpose(2, 0, 1)
+        turn = turn * scales[:, None]
+        turn[:, 0, 1] += shear
+        at = grid @ turn.transpose(0, 2, 1) + rng.normal(scale=0.05, size=(len(some), 1, 2))
+        out[first : first + 4096] = bilinear(some, 13.5 + 13.5 * np.clip(at, -0.999, 0.999))
+    return out + np.float32(1e-3), labels[chosen].astype(np.int64)
+
+
+def bilinear(images: np.ndarray, at: np.ndarray) -> np.ndarray:
+    low = np.floor(at).astype(int)
+    row, column = (at - low)[..., 0], (at - low)[..., 1]
+    which = np.arange(len(images))[:, None]
+    i, j = low[..., 0], low[..., 1]
+    top = images[which, i, j] * (1 - column) + images[which, i, j + 1] * column
+    below = images[which, i + 1, j] * (1 - column) + images[which, i + 1, j + 1] * column
+    return (top * (1 - row) + below * row).astype(np.float32)
+
+
+def worker_time() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def worker_memory() -> float:
+    """Largest resident memory so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def worker_traffic(dask_worker) -> int:
+    return dask_worker.transfer_outgoing_bytes_total + dask_worker.transfer_incoming_bytes_total
+
+
+class Meter:
+    """Processor time of this process and of the workers."""
+
+    def __init__(self, client) -> None:
+        self.client = client
+
+    def workers(self, function):
+        return [] if self.client is None else list(self.client.run(function).values())
+
+    @contextmanager
+    def measure(self, name: str, n_queries: int = 1, found: dict | None = None):
+        wall, own, theirs = time.perf_counter(), time.process_time(), sum(self.workers(worker_time))
+        yield
+        own, theirs = time.process_time() - own, sum(self.workers(worker_time)) - theirs
+        wall = time.perf_counter() - wall
+        if found is not None:
+            found[name] = (own + theirs) / n_queries
+        print(
+            f"{name:34}{1e3 * (own + theirs) / n_queries:10.2f} ms processor "
+            f"(driver {1e3 * own / n_queries:.2f}), {1e3 * wall / n_queries:10.2f} ms wall"
+        )
+
+
+def nnls(args, folder, X, y, Q, runner, meter) -> None:
+    found: dict = {}
+    sharded = scale.Sharded(NRC(solver="exact", n_jobs=1), runner=runner, batch=args.batch)
+    with meter.measure("sharded: fit"):
+        sharded.fit(folder)
+    sharded.predict(Q[:2])  # compiles, and verifies checksums once
+    with meter.measure("sharded: per query", len(Q), found):
+        ours = sharded.solve(Q)
+    print(
+        f"passes: mean {ours.n_iter.mean():.1f}, most {ours.n_iter.max()}; violation "
+        f"{ours.violation.max():.1e}, gap {ours.gap.max():.1e}, converged {ours.converged.sum()} of {len(Q)}"
+    )
+    print("workers' largest memory, MB:", [round(m) for m in meter.workers(worker_memory)])
+    if args.alone:
+        array = NRC(solver="exact", n_jobs=1)
+        with meter.measure("one process: fit"):
+            array.fit(X, y)
+        array.predict(Q[:2])
+        with meter.measure("one process: per query", len(Q), found):
+            theirs = array.solve(Q)
+        same = sum(
+            np.array_equal(a.indices, b.indices) for a, b in zip(ours.codes, theirs.codes, strict=True)
+        )
+        apart = np.abs(ours.codes - theirs.codes).max()
+        print(f"same supports: {same} of {len(Q)}; codes differ by at most {apart:.1e}")
+        print(f"ratio: {found['sharded: per query'] / found['one process: per query']:.2f}")
+
+
+def soft(args, folder, X, y, Q, runner, meter) -> None:
+    found: dict = {}
+    sharded = scale.Sharded(SoftNRC(tol=1e-6), runner=runner, batch=args.batch)
+    with meter.measure("sharded: fit"):
+        sharded.fit(folder)
+    with meter.measure("sharded: per query", len(Q), found):
+        ours = sharded.predict(Q)
+    if args.alone:
+        array = SoftNRC(tol=1e-6, n_jobs=1)
+        with meter.measure("one process: fit"):
+            array.fit(X, y)
+        array.predict(Q[:2])
+        with meter.measure("one process: per query", len(Q), found):
+            theirs = array.predict(Q)
+        print(f"same labels: {(ours == theirs).sum()} of {len(Q)}")
+        print(f"ratio: {found['sharded: per query'] / found['one process: per query']:.2f}")
+    certified = sharded.solve(Q[:16])
+    print(f"passes: {certified.n_iter.mean():.1f}; gap {certified.gap.max():.1e}")
+
+
+def moments(args, folder, X, y, Q, runner, meter) -> None:
+    found: dict = {}
+    sharded = scale.Sharded(CRC(), runner=runner)
+    with meter.measure("sharded: fit"):
+        sharded.fit(folder)
+    with meter.measure("sharded: per query", len(Q), found):
+        ours = sharded.predict(Q)
+    if args.alone:
+        array = CRC().fit(X.astype(np.float64), y)
+        assert array.solver_.uses_moments
+        print(f"same labels as float64: {(ours == array.predict(Q.astype(np.float64))).sum()} of {len(Q)}")
+        array.solver_.uses_moments = False
+        array.solver_.__dict__.pop("_form", None)
+        with meter.measure("one process by codes: per query", len(Q), found):
+            array.predict(Q.astype(np.float64))
+        ratio = found["sharded: per query"] / found["one process by codes: per query"]
+        print(f"ratio: {ratio:.3f}")
+
+
+def queries(args, folder, X, y, Q, runner, meter) -> None:
+    place = Path(folder).parent
+    np.save(place / "q.npy", Q)
+    model = save_model(SoftNRC(n_jobs=1).fit(X, y), place / "m.residuum")
+    for name, where in (("one process", scale.Local(n_jobs=1)), ("cluster", runner)):
+        if name == "cluster" and meter.client is not None:
+            scale.answer(model, Q[:1], place / "warm", runner=where)
+        before = sum(meter.workers(worker_traffic))
+        with meter.measure(f"{name}: per query", len(Q)):
+            scale.answer(model, place / "q.npy", place / name, rows=args.batch, runner=where)
+        if meter.client is not None and name == "cluster":
+            moved = sum(meter.workers(worker_traffic)) - before
+            print(f"bytes between workers and others per query, by Dask's count: {moved / len(Q):.0f}")
+    files = sorted(path.name for path in (place / "cluster").glob("*.csv"))
+    same = all(
+        (place / "cluster" / f).read_bytes() == (place / "one process" / f).read_bytes() for f in files
+    )
+    print(f"same bytes in {len(files)} parts: {same}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["nnls", "soft", "moments", "queries"])
+    parser.add_argument("--atoms", type=int, default=60_000)
+    parser.add_argument("--queries", type=int, default=96)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--memory", default=None, help="bytes of shards that each worker keeps")
+    parser.add_argument("--no-alone", dest="alone", action="store_false", help="leave out the one process")
+    args = parser.parse_args()
+    X, y = digits(args.atoms, 1, "train")
+    Q, _ = digits(args.queries, 2, "test")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "shards"
+        if args.what != "queries":
+            with Meter(None).measure("shard", 1):
+                shards = scale.shard(X, y, folder)
+            print(f"{args.atoms} x {X.shape[1]} atoms in {len(shards.shards)} shards, {len(Q)} queries")
+        cluster = nullcontext()
+        if args.workers:
+            from distributed import Client, LocalCluster
+
+            cluster = LocalCluster(
+                n_workers=args.workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+        with cluster:
+            client = Client(cluster, direct_to_workers=True) if args.workers else None
+            memory = args.memory
+            runner = scale.Dask(client, memory=memory) if client else scale.Local(n_jobs=1, memory=memory)
+            globals()[args.what](args, folder, X, y, Q, runner, Meter(client))
+            if client:
+                client.close()
+
+
+if __name__ == "__main__":
+    main()
