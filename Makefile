@@ -14,7 +14,7 @@ venv:  ## Make .venv with everything development needs
 test:  ## Run all tests (RESIDUUM_DATA=folder for those on real data)
 	$(BIN)/python -m pytest
 
-battery:  ## Run the battery, more than an hour (QUICK=1 for a share of it)
+battery:  ## Run the battery, about an hour (QUICK=1 for a share of it)
 	$(BIN)/python -m battery $(if $(QUICK),--quick)
 
 lint:  ## Check style and format
