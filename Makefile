@@ -18,7 +18,7 @@ coverage:  ## Run all tests and show branch coverage for each room (htmlcov/ has
 	$(BIN)/python -m pytest --cov --cov-report=html --cov-report=json:htmlcov/coverage.json
 	$(BIN)/python tests/coverage_by_room.py htmlcov/coverage.json
 
-battery:  ## Run the battery, more than an hour (QUICK=1 for a share of it)
+battery:  ## Run the battery, about an hour (QUICK=1 for a share of it)
 	$(BIN)/python -m battery $(if $(QUICK),--quick)
 
 lint:  ## Check style and format

@@ -24,13 +24,14 @@ from battery import ROOT, TESTS, Case, Scope, Skipped
 from battery.through_pytest import results_of
 
 MEGABYTES = 1024  # beyond what the libraries take
+QUICK = 2  # seconds
 
 
 def cases(scope: Scope) -> Iterator[Case]:
     """What was found before, and then every parser."""
     if not scope.quick:  # `make test` runs them
         yield results_of("tests/test_corpus.py", "-n0")
-    seconds = scope.count(2, 600)
+    seconds = scope.count(QUICK, 600)
     for name in PARSERS:
         yield Case(f"{name}, {seconds} s", partial(fuzz, name, seconds, scope.seed))
 
@@ -67,7 +68,8 @@ def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
     """The fuzzer itself, which ends with an error at the first bytes that break the parser."""
     import atheris
 
-    os.nice(19)  # all fuzzers run at once, and take what the other groups leave
+    if int(seconds) > QUICK:
+        os.nice(19)  # all fuzzers run at once, and take what the other groups leave
     with atheris.instrument_imports(include=["residuum"]), tempfile.TemporaryDirectory() as warm:
         for content in examples(name):
             parse(name, content, Path(warm))  # imports whatever the parser needs

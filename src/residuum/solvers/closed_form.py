@@ -48,7 +48,8 @@ from residuum.system.threads import single_threaded_blas
 # exceeds the second number, energies are computed from codes.
 LEAST_L2, LARGEST_ERROR = 1e-6, 1e-7
 # The matrix from a query to its code has a norm of up to 1/(2 sqrt(l2)), by which it magnifies rounding.
-# Below this l2 codes over float32 atoms are computed in float64, and those of CRC without products of atoms.
+# Below this l2 codes over float32 atoms are computed in float64, and those of CRC over a small dictionary
+# without products of atoms.
 LEAST_SINGLE_L2 = 1e-4
 EPS = float(np.finfo(np.float64).eps)
 
@@ -75,8 +76,18 @@ class ClosedForm:
         dictionary = self.dictionary
         per_query = dictionary.n_classes * dictionary.n_features * (8 // dictionary.dtype.itemsize)
         cheaper = per_query <= 2 * dictionary.n_atoms and dictionary.n_atoms > dictionary.n_features
-        least = LEAST_L2 if self.problem.classwise else LEAST_SINGLE_L2
-        return cheaper and dictionary.spectrum is None and self.problem.l2 >= least
+        return (
+            cheaper
+            and dictionary.spectrum is None
+            and self.problem.l2 >= LEAST_L2
+            and not self._avoids_products
+        )
+
+    @property
+    def _avoids_products(self) -> bool:
+        """Whether codes come from QR factors of the atoms, which take a few copies of a small dictionary."""
+        small = len(self.dictionary.row_blocks) == 1 and self.dictionary.spectrum is None
+        return small and not self.problem.classwise and self.problem.l2 < LEAST_SINGLE_L2
 
     @property
     def entries_per_query(self) -> int:
@@ -95,7 +106,7 @@ class ClosedForm:
     @cached_property
     def _form(self) -> AtomFactor | FeatureFactor | StackedFactor | EncoderForm | MomentForm:
         problem, dictionary = self.problem, self._coding
-        if not problem.classwise and problem.l2 < LEAST_SINGLE_L2 and dictionary.spectrum is None:
+        if self._avoids_products:
             return StackedFactor(dictionary, problem, problem.l2)
         by_atoms = problem.shared and dictionary.n_atoms <= dictionary.n_features
         if not problem.classwise or by_atoms:
