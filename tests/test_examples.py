@@ -154,7 +154,7 @@ def test_tables_with_names_and_fewer_examples(embeddings):
     ("change", "words"),
     [
         ({"labels": ["a", "b"]}, "inconsistent numbers of samples"),
-        ({"query": np.ones((2, 25))}, "explain takes one query. Got 2"),
+        ({"query": np.ones((2, 25))}, "One query can be explained at a time. Got 2"),
         ({"query": np.ones(7)}, "X has 7 features"),
         ({"query": np.full(25, np.nan)}, "NaN"),
         ({"X": np.zeros((40, 25))}, "All 40 training samples are zero vectors"),

@@ -40,23 +40,23 @@ def check_numbers(value: Any, name: str, owner: str) -> Any:
             f"The {name!r} parameter of {owner} must be a dense array. Got a sparse one: codes come from "
             f"products with dense arrays, so it would save nothing. Pass {name}.toarray(){fewer}."
         )
-    told = f"The {name!r} parameter of {owner} must hold plain numbers."
+    wanted = f"The {name!r} parameter of {owner} must hold plain numbers."
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
-            f"{told} Got a masked array, whose mask would be ignored. Fill the gaps ({name}.filled(...)) or "
-            "leave out the samples that have them."
+            f"{wanted} Got a masked array, whose mask would be ignored. Fill the gaps ({name}.filled(...)) "
+            "or leave out the samples that have them."
         )
     if getattr(value, "requires_grad", False) is True:
-        raise TypeError(f"{told} Got a tensor that requires grad. Pass {name}.detach() instead.")
+        raise TypeError(f"{wanted} Got a tensor that requires grad. Pass {name}.detach() instead.")
     entries = _objects(value)
     found = next(_times_in(value, entries), None)
     if found is not None:
         raise TypeError(
-            f"{told} Got {found}. Turn times into numbers of a unit that you choose, such as "
+            f"{wanted} Got {found}. Turn times into numbers of a unit that you choose, such as "
             "(times - first) / numpy.timedelta64(1, 'D')."
         )
     if entries is not None:
-        _check_range(entries, told)
+        _check_range(entries, wanted)
     return value
 
 
@@ -80,13 +80,13 @@ def _times_in(value: Any, entries: np.ndarray | None) -> Iterator[str]:
         yield from (type(entry).__name__ for entry in entries.flat if isinstance(entry, _TIMES))
 
 
-def _check_range(entries: np.ndarray, told: str) -> None:
+def _check_range(entries: np.ndarray, wanted: str) -> None:
     try:
         entries.astype(np.float64)
     except OverflowError:
         largest = np.finfo(np.float64).max
         raise ValueError(
-            f"{told} Got a whole number beyond {largest:.1e}, the largest that float64 holds. Divide the "
+            f"{wanted} Got a whole number beyond {largest:.1e}, the largest that float64 holds. Divide the "
             "samples by a power of ten first: their lengths do not matter."
         ) from None
     except (TypeError, ValueError):

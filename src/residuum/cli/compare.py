@@ -198,7 +198,7 @@ def _own_samples(
         half, note = half_of_smallest_class(found)
         note, train_per_class = (note, half) if train_per_class is None else ("", train_per_class)
     elif found.split is None and size is None:
-        note = "0.3 of the samples are held out, whole groups; --test-size says otherwise"
+        note = "0.3 of the samples are held out, whole groups; --test-size changes that"
     if note:
         click.echo(f"{found.source}: {note}", err=True)
     assert found.features is not None

@@ -89,10 +89,10 @@ def _told_of_held(found: dict[str, Any]) -> str:
     """What it means that the model holds some of the samples."""
     count, every, others = found["in_model"], found["samples"], found["accuracy_of_others"]
     which = f"All {every} samples are" if count == every else f"{count} of these samples {_is(count)}"
-    told = f"{which} in the model itself, as training samples: this says nothing about new ones."
+    warning = f"{which} in the model itself, as training samples: this says nothing about new ones."
     if others is None:
-        return f"{told} Evaluate on samples that it was not fitted to."
-    return f"{told} Accuracy on the other {every - count}: {100 * others:.2f} %"
+        return f"{warning} Evaluate on samples that it was not fitted to."
+    return f"{warning} Accuracy on the other {every - count}: {100 * others:.2f} %"
 
 
 def _is(count: int) -> str:

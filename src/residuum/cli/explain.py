@@ -77,9 +77,9 @@ def explain(
     title = f"Why row {name} of {data[0].name}" if queries.paths is None else f"Why {name}"
     used = features_used(saved.estimator, saved.about.get("input", {}))
     according = [] if truth is None else [f"According to {data[0].name}, the class is {truth}."]
-    told = (*according, f"Features: {' -> '.join(used)}.")
+    notes = (*according, f"Features: {' -> '.join(used)}.")
     if page is not None:
-        write_output(target, explanation_page(found, title=title, notes=told), option="--html")
+        write_output(target, explanation_page(found, title=title, notes=notes), option="--html")
         click.echo(f"Wrote {page}", err=True)
     content = found.explanation.to_dict()
     if as_json:
@@ -88,7 +88,7 @@ def explain(
         compared = None if found.comparison is None else asdict(found.comparison)
         click.echo(to_json({**about, **content, "features": compared, "notes": found.notes}), nl=False)
     else:
-        print_table(class_table(content, title, told), sys.stdout)
+        print_table(class_table(content, title, notes), sys.stdout)
         print_table(atom_table(content, found.notes), sys.stdout)
         if found.comparison is not None:
             print_table(feature_table(found.comparison, content), sys.stdout)

@@ -62,7 +62,7 @@ def features_of_images(data: OwnData, options: dict[str, Any]) -> tuple[OwnData,
             shape = options["image_shape"] = options["image_shape"] or small
             data = data.noted(
                 f"most images are too small for bow_sift, so the features are {shape[0]}x{shape[1]} pixels; "
-                "--with and --image-shape say otherwise"
+                "--with and --image-shape change that"
             )
     name, extractor = options["extractor"], None
     if name == "pixels":

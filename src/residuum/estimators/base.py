@@ -287,5 +287,5 @@ def one_row(estimator: Any, query: Any) -> Any:
         query = np.asarray(query)
         query = query[None] if query.ndim == 1 else query
     if query.shape[0] != 1:
-        raise ValueError(f"explain takes one query. Got {query.shape[0]}: pass them one at a time.")
+        raise ValueError(f"One query can be explained at a time. Got {query.shape[0]}: pass one row.")
     return query

@@ -166,4 +166,4 @@ def half_of_smallest_class(data: OwnData) -> tuple[int, str]:
         )
     half = min(50, count // 2)
     note = f"{half} training samples of each class; the smallest, {name}, has {count}."
-    return half, f"{note} --train-per-class says otherwise"
+    return half, f"{note} --train-per-class changes that"

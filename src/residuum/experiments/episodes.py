@@ -203,7 +203,7 @@ def false_positive_rate(known: Array, unknown: Array, true_positive_rate: float 
 
 
 def measure(method: str, episode: Episode, samples: Array, queries: Array) -> dict[str, float]:
-    """Accuracy on queries of known classes, how well unknown ones are told, and queries not converged.
+    """Accuracy on queries of known classes, how well unknown ones are found, and queries not converged.
 
     A query is the more likely known, the larger the score of its winning class, or ("margin") the larger the
     distance to the score of the runner-up.

@@ -36,19 +36,19 @@ def worst_errors(
     found = []
     for i in np.argsort(-margins, kind="stable")[:SHOWN_ERRORS]:
         query = int(wrong[i])
-        told = estimator.explain(queries[query])
-        atoms = sorted(told.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
+        explanation = estimator.explain(queries[query])
+        atoms = sorted(explanation.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
         found.append(
             {
                 "query": int(parts.test[query]),
                 "truth": labels[query].item(),
-                "given": told.label,
+                "given": explanation.label,
                 "margin": float(margins[i]),
-                "rule": told.verdict.rule,
+                "rule": explanation.verdict.rule,
                 "score_of_truth": float(scores[i, own[i]]),
                 "score_of_given": float(scores[i].min()),
                 "place_of_truth": 1 + int((scores[i] < scores[i, own[i]]).sum()),
-                "atoms_used": told.atoms_used,
+                "atoms_used": explanation.atoms_used,
                 "atoms": [
                     {
                         "sample": int(parts.train[atom.sample]),

@@ -70,8 +70,8 @@ def feature_words(features: dict[str, Any]) -> str:
     ways: dict[str, list[str]] = {}
     for method, candidates in features["candidates"].items():
         ways.setdefault(" or ".join(candidates), []).append(method)
-    told = [f"{way} for {', '.join(methods)}" for way, methods in ways.items()]
-    return f"Features: {features['count']} {features['numbers']}; {'; '.join(told)}."
+    parts = [f"{way} for {', '.join(methods)}" for way, methods in ways.items()]
+    return f"Features: {features['count']} {features['numbers']}; {'; '.join(parts)}."
 
 
 def _fixed_notes(results: dict[str, Any]) -> list[str]:

@@ -211,21 +211,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         strange = [
             k.__name__ for k in others if not issubclass(k, Number | np.bool_) or issubclass(k, complex)
         ]
-        told = f"The 'X' parameter of TableEncoder: {self._name(j)}"
+        where = f"The 'X' parameter of TableEncoder: {self._name(j)}"
         if strange:
             raise TypeError(
-                f"{told} holds a {min(strange)}. Every cell of this argument must be a string or a number."
+                f"{where} holds a {min(strange)}. Every cell of this argument must be a string or a number."
             )
         if texts and others:
             number = next(cell for cell in content if cell is not None and not isinstance(cell, str))
             raise TypeError(
-                f"{told} holds text and numbers ({number!r}). Make all of its cells text, or all numbers."
+                f"{where} holds text and numbers ({number!r}). Make all of its cells text, or all numbers."
             )
         if texts:
             return np.array(content, dtype=object)
         numbers = np.array(content, dtype=np.float64)
         if np.isinf(numbers).any():
-            raise ValueError(f"{told} holds infinity.")
+            raise ValueError(f"{where} holds infinity.")
         return numbers
 
     def _name(self, j: int) -> str:

@@ -221,8 +221,8 @@ class Columns:
             listed = ", ".join(self.called(i) for i in (known or texts)[:5])
             raise UsageError(f"{self.where}: {listed} may all be the label. Name it with --label.")
         label = (known or texts or free)[-1]
-        why = "its name" if known else "the only one that is not numbers" if texts else "the last one"
-        notes.append(f"label: {self.called(label)}, guessed as {why}; --label says otherwise")
+        why = "by its name" if known else "as the only one without numbers" if texts else "as the last one"
+        notes.append(f"label: {self.called(label)}, guessed {why}; --label changes that")
         return label
 
     def _by_position(

@@ -300,7 +300,7 @@ def _guess_layout(source: Source, sample: list[Row], form: TableFormat) -> _Layo
     is_header = form.header if form.header is not None else _looks_like_header(sample, comma)
     if form.header is None:
         guess = "a header" if is_header else "a sample: there is no header"
-        notes.append(f"the first {unit} is {guess} (guessed; --header or --no-header says otherwise)")
+        notes.append(f"the first {unit} is {guess} (guessed; --header or --no-header decides)")
     names = None
     if is_header:
         line, cells = sample.pop(0)

@@ -67,7 +67,7 @@ def features_note(data: OwnData, features: tuple[Features, ...], options: dict[s
         how = "the features stay as they are"
     else:
         how = f"the steps are {features[0]}"
-    return f"taken for {kind}: {how}; --scale, --kernel and --embeddings say otherwise"
+    return f"taken for {kind}: {how}; --scale, --kernel and --embeddings change that"
 
 
 def needs_encoding(data: OwnData) -> bool:

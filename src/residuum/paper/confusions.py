@@ -90,11 +90,11 @@ def _explained(
     wrong = np.flatnonzero(predictions != data.test_labels)
     cases = []
     for query in evenly_spread(wrong, EXAMPLES).tolist():
-        told = model.explain(data.test[query])
-        top = sorted(told.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
+        explanation = model.explain(data.test[query])
+        top = sorted(explanation.atoms, key=lambda atom: -atom.share)[:SHOWN_ATOMS]
         places = tuple(int(parts.train[atom.sample]) for atom in top)
         truth = int(data.test_labels[query])
-        cases.append(Confusion(int(parts.test[query]), truth, replace(told, atoms=top), places))
+        cases.append(Confusion(int(parts.test[query]), truth, replace(explanation, atoms=top), places))
     return cases, Counter(zip(data.test_labels[wrong].tolist(), predictions[wrong].tolist()))
 
 
@@ -118,12 +118,12 @@ def _name(samples: ImageSamples, label: int) -> str:
 
 def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
     """What the page shows of one test image and of the training images that explain its label."""
-    told = case.explanation
-    truth, given = _name(samples, case.truth), _name(samples, told.label)
-    scores, place = {given: told.residuals[told.label]}, None
-    if case.truth in told.residuals:
-        scores[truth] = told.residuals[case.truth]
-        place = 1 + sum(value < scores[truth] for value in told.residuals.values())
+    explanation = case.explanation
+    truth, given = _name(samples, case.truth), _name(samples, explanation.label)
+    scores, place = {given: explanation.residuals[explanation.label]}, None
+    if case.truth in explanation.residuals:
+        scores[truth] = explanation.residuals[case.truth]
+        place = 1 + sum(value < scores[truth] for value in explanation.residuals.values())
     atoms = [
         {
             **_shown_image(samples, place),
@@ -131,10 +131,10 @@ def _shown_case(case: Confusion, samples: ImageSamples) -> dict[str, Any]:
             "name": _name(samples, atom.label),
             "right": atom.label == case.truth,
         }
-        for atom, place in zip(told.atoms, case.atoms, strict=True)
+        for atom, place in zip(explanation.atoms, case.atoms, strict=True)
     ]
     image = _shown_image(samples, case.image)
-    words = score_words(told.verdict.rule, scores, place)
+    words = score_words(explanation.verdict.rule, scores, place)
     return {**image, "truth": truth, "given": given, "scores": words, "atoms": atoms}
 
 

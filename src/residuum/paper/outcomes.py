@@ -145,8 +145,8 @@ def _outcome(name: str, protocol: str, cells: Cells) -> Outcome:
     for (row, method, trial), (cell, folder) in sorted(cells.items()):
         path = trial_path(folder, name, row, trial)
         if path not in labels:
-            labels[path], told = _labels(path)
-            notes[row] = tuple(dict.fromkeys((*notes.get(row, ()), *told)))
+            labels[path], more = _labels(path)
+            notes[row] = tuple(dict.fromkeys((*notes.get(row, ()), *more)))
         predictions = np.array(cell["predictions"])
         if len(predictions) != len(labels[path]):
             raise DataFormatError(

@@ -23,10 +23,10 @@ def score_words(rule: str, scores: dict[Any, Any], place: int | None) -> str:
     """
     given, *truth = scores.items()
     score = score_name(rule)
-    told = f"{score[0].upper()}{score[1:]}: {four_digits(given[1])} for {given[0]}"
+    words = f"{score[0].upper()}{score[1:]}: {four_digits(given[1])} for {given[0]}"
     if not truth:
-        return f"{told}; the true class has no training sample."
-    return f"{told}, {four_digits(truth[0][1])} for the true {truth[0][0]} (place {place})."
+        return f"{words}; the true class has no training sample."
+    return f"{words}, {four_digits(truth[0][1])} for the true {truth[0][0]} (place {place})."
 
 
 def confused_pairs(confusion: dict[str, Any]) -> Table | None:

@@ -153,7 +153,7 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         check_classification_targets(y)
         splits = self._splits(samples, y, groups)
         candidates = self._candidates(len(samples))
-        told = {"estimator": self, "X": samples, "y": y}
+        arguments = {"estimator": self, "X": samples, "y": y}
         whole = None
         if getattr(self, "_skl_callbacks", None):
             whole = self._init_callback_context(max_subtasks=len(splits), sequential_subtasks=False)
@@ -161,9 +161,11 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         def rows(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return samples[train], samples[test]
 
-        with _reported(whole, told):
+        with _reported(whole, arguments):
             tasks = [whole and whole.subcontext(task_name="fold", task_id=i) for i in range(len(splits))]
-            scores = self._cross_validate(y, splits, candidates, [rows], [_reported(t, told) for t in tasks])
+            scores = self._cross_validate(
+                y, splits, candidates, [rows], [_reported(t, arguments) for t in tasks]
+            )
             keep_results(self, candidates, scores)
             self.best_estimator_ = self.classifier(**self.best_params_).fit(X, y)
             self.classes_ = self.best_estimator_.classes_
@@ -324,13 +326,13 @@ class _Scored(ClassifierMixin, BaseEstimator):
 
 
 @contextmanager
-def _reported(task: Any, told: dict[str, Any]) -> Iterator[None]:
+def _reported(task: Any, arguments: dict[str, Any]) -> Iterator[None]:
     """Tell scikit-learn's callbacks (1.9), if there are any, of the beginning and the end of a task."""
     if task is not None:
-        task.call_on_fit_task_begin(**told)
+        task.call_on_fit_task_begin(**arguments)
     yield
     if task is not None:
-        task.call_on_fit_task_end(**told)
+        task.call_on_fit_task_end(**arguments)
 
 
 def coded(classifier: RepresentationClassifier, fold: Fold) -> Codes:
