@@ -286,3 +286,23 @@ def test_settings_outside_their_ranges_are_refused_in_one_sentence(digits, asked
 def test_removing_what_is_not_there_is_refused(digits, asked):
     with pytest.raises(UsageError):
         Removed.checked(asked, digits)
+
+
+def test_own_pictures_of_a_model_with_eigenfaces_are_drawn(tmp_path):
+    from sklearn.pipeline import make_pipeline
+
+    from residuum.features import EigenfacePCA
+
+    rng = np.random.default_rng(4)
+    pictures = rng.integers(0, 256, size=(24, 6, 6), dtype=np.uint8)
+    X, y = pictures.reshape(24, -1).astype(float), np.repeat(["a", "b"], 12)
+    model = make_pipeline(EigenfacePCA(n_components=8), SoftNRC()).fit(X, y)
+    about = {"input": {"image_shape": [6, 6]}}
+    for images, drawn in ((pictures, True), (255 - pictures, False)):
+        path = save_model(model, tmp_path / "m.residuum", about=about, images=images)
+        opened = explore_model(open_model(path), "m.residuum")
+        found = opened.explain(opened.query(3), opened.controls.start)
+        assert (found["pictures"] is not None) is drawn, (
+            "pictures that are not the raw features are not drawn"
+        )
+        assert bool(found["notes"]) is not drawn

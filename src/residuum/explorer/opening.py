@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from residuum.dictionary import unit_rows
 from residuum.errors import UsageError
 from residuum.estimators import SoftNRC
 from residuum.estimators.answers import steps_and_classifier
 from residuum.estimators.confidence import ConfidentClassifier
 from residuum.explorer.coding import Coder
-from residuum.explorer.queries import HeldOut
+from residuum.explorer.queries import HeldOut, through
 from residuum.explorer.session import About, Exploration, Takes
 from residuum.explorer.settings import Controls, settings_of
 from residuum.inputs import ExpectedColumns, OwnData
@@ -80,13 +81,13 @@ def explore_model(saved: SavedModel, title: str, queries: OwnData | None = None)
         _kind(inputs, shape, classifier),
         columns=tuple(inputs["columns"]) if inputs.get("columns") else None,
         shape=shape,
-        features=", ".join(type(step).__name__ for step in steps_and_classifier(estimator)[0])
+        features=", ".join(type(step).__name__ for step in steps_and_classifier(saved.estimator)[0])
         or "as they are",
     )
     if queries is not None:
         held_out = held_out_of(queries, classifier.classes_)
     else:
-        held_out = _own_samples(classifier, names, pictures)
+        held_out = _own_samples(estimator, names, pictures)
     takes = Takes(expected_columns(saved), encoder_of(saved.estimator) is not None, extractor=extractor)
     return explore_estimator(estimator, about, held_out, names=names, pictures=pictures, takes=takes)
 
@@ -133,7 +134,7 @@ def explore_data(train: OwnData, test: OwnData, fitted: Any, features: str) -> E
     if len(test):
         held_out = held_out_of(test, classifier.classes_)
     else:
-        held_out = _own_samples(classifier, names, pictures)
+        held_out = _own_samples(estimator, names, pictures)
     raw, expected, highest = np.asarray(train.features), None, 255.0
     if train.kind != "images":
         expected = ExpectedColumns(train.columns, raw.shape[1], train.label, train.texts)
@@ -191,17 +192,29 @@ def held_out_of(data: OwnData, classes: np.ndarray) -> HeldOut:
     return HeldOut(data.features, truth, [str(name) for name in data.names.tolist()], thumbnails(data))
 
 
-def _own_samples(classifier: Any, names: list[str], pictures: np.ndarray | None) -> HeldOut:
-    """Training samples as queries, some of each class where there are many."""
+def _own_samples(estimator: Any, names: list[str], pictures: np.ndarray | None) -> HeldOut:
+    """Training samples as queries, some of each class where there are many.
+
+    A model keeps what its classifier was given. Where its pictures are the raw features, as pixels from 0 to
+    255 are, these are taken, because reconstructions can be drawn for them.
+    """
+    steps, classifier = steps_and_classifier(estimator)
     dictionary = classifier.dictionary_
     chosen = _some_of_each(dictionary.atom_class, MOST_OWN)
-    samples = dictionary.samples[chosen]
+    samples, atoms = dictionary.samples[chosen], dictionary.unit(chosen)
+    shown = None if pictures is None else pictures[samples]
+    raw = None if shown is None else shown.reshape(len(shown), -1).astype(np.float64)
+    is_raw = raw is not None and raw.shape[1] == getattr(estimator, "n_features_in_", 0)
+    if raw is not None and is_raw:
+        given = unit_rows(np.asarray(through(steps, raw)[-1], dtype=np.float64))[0]
+        is_raw = bool(np.abs(given - atoms).max() < 1e-6)
     return HeldOut(
-        dictionary.unit(chosen),
+        raw if is_raw else atoms,
         dictionary.atom_class[chosen],
         [names[i] for i in samples.tolist()],
-        None if pictures is None else pictures[samples],
+        shown,
         own_samples=samples,
+        is_raw=is_raw,
     )
 
 

@@ -44,7 +44,7 @@ def drawn_parts(
     if shape is None or not can_be_drawn(steps, notes):
         return None
     if not query.inputs[0].size or (
-        query.own_sample is not None and any(type(s).__name__ in INVERSES for s in steps)
+        not query.is_raw and any(type(step).__name__ in INVERSES for step in steps)
     ):
         notes.append("The model does not keep the lengths of its training samples, so no part is drawn.")
         return None

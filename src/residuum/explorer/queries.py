@@ -27,6 +27,8 @@ class Query:
         How it looks.
     own_sample : int or None
         Its number among the training samples, if it is one: it is then coded over the others.
+    is_raw : bool
+        Whether `inputs` came from raw features, not back from what the classifier keeps.
     """
 
     inputs: list[FloatArray]
@@ -34,6 +36,7 @@ class Query:
     truth: int | None = None
     picture: Pixels | None = None
     own_sample: int | None = None
+    is_raw: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class HeldOut:
     Attributes
     ----------
     features : ndarray of shape (n, n_features)
-        What the first feature step takes; what the classifier takes where `own_samples` are given.
+        What the first feature step takes where `is_raw`, else what the classifier takes.
     truth : ndarray of int, shape (n,)
         Position of the true class of each, -1 where it is no class of the model.
     names : list of str
@@ -52,6 +55,8 @@ class HeldOut:
         How they look.
     own_samples : ndarray of int, shape (n,), or None
         Their numbers among the training samples, where they are such.
+    is_raw : bool
+        Whether `features` are raw ones; those of a model's own training samples often are not known.
     """
 
     features: Any
@@ -59,6 +64,7 @@ class HeldOut:
     names: list[str]
     pictures: np.ndarray | None = None
     own_samples: np.ndarray | None = None
+    is_raw: bool = True
 
     def __len__(self) -> int:
         return len(self.names)

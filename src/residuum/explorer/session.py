@@ -183,14 +183,21 @@ class Exploration:
         held_out = self.held_out
         if not 0 <= number < len(held_out):
             raise UsageError(f"There are {len(held_out)} samples to look at, from 0 on. Got {number}.")
-        picture = None if held_out.pictures is None else held_out.pictures[number]
-        query = Query([], held_out.names[number], int(held_out.truth[number]), picture)
+        own = None if held_out.own_samples is None else int(held_out.own_samples[number])
+        query = Query(
+            [],
+            held_out.names[number],
+            int(held_out.truth[number]),
+            None if held_out.pictures is None else held_out.pictures[number],
+            own,
+            held_out.is_raw,
+        )
         row = held_out.features[number : number + 1]
-        if held_out.own_samples is None:
+        if held_out.is_raw:
             return replace(query, inputs=through(self.steps, row))
         known = back_through(self.steps, np.asarray(row))
         missing = [np.empty((0, 0))] * (len(self.steps) + 1 - len(known))
-        return replace(query, inputs=[*missing, *known], own_sample=int(held_out.own_samples[number]))
+        return replace(query, inputs=[*missing, *known])
 
     def brought(self, row: Any, name: str = "") -> Query:
         """A query from the raw features that somebody brings, (n_inputs,)."""
@@ -353,15 +360,20 @@ class Exploration:
         held_out, own = self.held_out, self.held_out.own_samples
         if own is None:
             sure, turn = self.coder.classifier(settings)
-            return sure.answer(turn(np.asarray(through(self.steps, held_out.features)[-1], dtype=np.float64)))
+            return sure.answer(turn(self._given(held_out.features)))
         residuals = np.full((len(held_out), len(self.classes)), np.inf)
         confidence, converged = np.zeros(len(held_out)), np.ones(len(held_out), dtype=bool)
         for i, sample in enumerate(own.tolist()):
             sure, turn = self.coder.classifier(settings, samples=[sample])
-            found = sure.answer(turn(np.asarray(held_out.features[i : i + 1], dtype=np.float64)))
+            found = sure.answer(turn(self._given(held_out.features[i : i + 1])))
             residuals[i, [self.class_of[label] for label in found.classes.tolist()]] = found.residuals[0]
             confidence[i], converged[i] = found.confidence[0], found.converged[0]
         return Answers(self.coder.classes, residuals, confidence, converged)
+
+    def _given(self, rows: Any) -> FloatArray:
+        """What the classifier is given for held-out samples."""
+        given = through(self.steps, rows)[-1] if self.held_out.is_raw else rows
+        return np.asarray(given, dtype=np.float64)
 
 
 @dataclass(frozen=True)

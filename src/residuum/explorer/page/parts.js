@@ -124,8 +124,8 @@ function carriers(found, summary, remove) {
       summary.pictures.train ? picture(pictureAddress("train", atom.sample), words.card(atom.name, label, weight), { ...sharpness(summary), lazy: true }) : null,
       h("span", { class: "weight" }, h("data", { value: String(atom.coefficient) }, weight.replace("−", "− ")), summary.pictures.train ? " ×" : null),
       h("span", { class: "bar" }, h("i", { class: atom.coefficient < 0 ? "negative" : null, style: { width: `${(100 * Math.abs(atom.coefficient)) / longest}%` } })),
-      h("span", { class: "of" }, chip(atom.class), h("span", { class: "clipped label" }, name(label)), mark("train", text.marks.train)),
-      h("span", { class: "clipped soft", title: atom.name }, text.sum.sample, " ", name(atom.name)),
+      h("span", { class: "of" }, chip(atom.class), h("span", { class: "clipped label", title: label }, name(label))),
+      h("span", { class: "of soft", title: atom.name }, mark("train", text.marks.train), h("span", { class: "clipped file" }, name(atom.name.split("/").pop()))),
       h("button", { type: "button", class: "remove", "aria-label": words.remove(atom.name), title: words.remove(atom.name), onclick: () => remove(atom.sample) }, "×"),
     );
   };
@@ -214,7 +214,7 @@ export function classBars(found, summary, remove, again) {
     return h(
       "tr",
       { class: `${colour(k)}${k === found.winner ? " winner" : ""}`, "data-class": k },
-      h("th", { scope: "row" }, chip(k), name(label), role ? h("span", { class: "role" }, role) : null),
+      h("th", { scope: "row" }, h("span", { class: "of" }, chip(k), h("span", null, name(label), role ? h("span", { class: "role" }, role) : null))),
       h("td", { class: "bar" }, h("div", { class: "track" }, h("i", { style: { width: `${100 * size}%` } }))),
       h("td", { class: "residual" }, number(part.residual)),
       h("td", { class: "share" }, number(part.share)),

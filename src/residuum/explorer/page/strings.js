@@ -84,7 +84,6 @@ export const text = {
     equals: "=",
     carriers: (shown, used) =>
       `${used.toLocaleString("en")} training samples take part. The ${shown} with the largest weights:`,
-    sample: "no.",
     none: "The code is zero: no training sample takes part.",
     more: (count) => `Show ${count} more`,
     fewer: "Show fewer",
