@@ -18,5 +18,5 @@ def check_integers(owner: object, **limits: tuple[int, int]) -> None:
     """Refuse the first of these parameters that is not an integer within its limits."""
     for name, (low, high) in limits.items():
         value = getattr(owner, name)
-        if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
+        if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
             refuse(owner, name, f"an integer from {low} to {high}")
