@@ -15,6 +15,7 @@ import argparse
 import json
 import warnings
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 from oracles import constrained_by_brute_force
@@ -84,7 +85,9 @@ def objectives(A, B, X, given):
     norms = np.sqrt(w.T @ A.astype(LONG) ** 2 + l2 * np.sum(L**2, axis=0)).T  # (n, 1 or n_rhs)
     lower, upper = (np.broadcast_to(s, n)[:, None] for s in given.get("bounds", (0.0, np.inf)))
     forced = np.sum(norms * np.abs(np.clip(0.0, lower, upper)), axis=0)
-    forced = np.maximum(forced, abs(given.get("sum_to", 0.0)) * norms.min(axis=0))
+    shortest = np.where(norms > 0, norms, np.inf).min(axis=0)
+    shortest[np.isinf(shortest)] = 0.0
+    forced = np.maximum(forced, abs(given.get("sum_to", 0.0)) * shortest)
     return value, (np.sqrt(np.sum(w * B.astype(LONG) ** 2, axis=0)) + forced) ** 2
 
 
@@ -116,6 +119,19 @@ def products_objectives(X, products):
     return np.sum(X * (G @ X - 2 * C), axis=0), norms**2
 
 
+def products_lead(x, y, products, r):
+    """By how much y is better than x for right-hand side r, in rational numbers: squares lose the digits."""
+    G, C = products
+    exact = [[Fraction(float(entry)) for entry in point] for point in (x, y)]
+    values = []
+    for point in exact:
+        value = sum(
+            a * b * Fraction(float(G[i, j])) for i, a in enumerate(point) for j, b in enumerate(point)
+        )
+        values.append(value - 2 * sum(a * Fraction(float(C[i, r])) for i, a in enumerate(point)))
+    return float(values[0] - values[1])
+
+
 def check(A, B, given, family, counts):
     """One call held against brute force."""
     with warnings.catch_warnings():
@@ -137,6 +153,8 @@ def check(A, B, given, family, counts):
     ahead = np.where(scale > 0, (mine - best) / np.where(scale > 0, scale, 1), mine - best)
     # With a sum, the rival may miss it by rounding; longdouble loses digits where points are large.
     lies = ahead > solution.gap + (1e-9 if total is not None else 1e-17) + digits_lost(A, B, X, points, scale)
+    for r in np.flatnonzero(lies) if products is not None else ():
+        lies[r] = products_lead(X[:, r], points[:, r], products, r) > solution.gap[r] * float(scale[r])
     lies |= solution.converged & ~(solution.gap <= 1e-10)
     found = {"lies": lies, "worse": ahead > 1e-9, "outside": outside, "open": ~solution.converged}
     counts["problems"] += B.shape[1]

@@ -82,7 +82,8 @@ def least_squares(
         ``converged`` certify each right-hand side: bounds hold exactly, the sum to the violation, and the
         objective lies at most ``gap * scale^2`` above its minimum. The scale is ``||b||`` plus what the
         constraints force upon x: ``sum_j ||a_j|| |x_j|`` for the x_j within the bounds that are nearest to
-        zero, or ``|sum_to| min_j ||a_j||`` if that is more; so it is ``||b||`` where x = 0 is allowed.
+        zero, or ``|sum_to|`` times the norm of the shortest column that is not zero if that is more; so it is
+        ``||b||`` where x = 0 is allowed.
 
     Examples
     --------

@@ -204,8 +204,9 @@ def _forced(V, S, n):
     forced, least = 0.0, np.inf
     for i in range(n):
         forced += V[ALPHA, i] * abs(min(max(0.0, V[LOW, i]), V[HIGH, i]))
-        least = min(least, V[ALPHA, i] / V[W, i])
-    return max(forced, abs(S[TOTAL]) * least if S[KIND] == SUM_TO else 0.0)
+        if V[ALPHA, i] > 0.0:  # a column of zeros can take the whole sum, but then nothing would have a scale
+            least = min(least, V[ALPHA, i] / V[W, i])
+    return max(forced, abs(S[TOTAL]) * least if S[KIND] == SUM_TO and least < np.inf else 0.0)
 
 
 @njit(**OPTIONS)
