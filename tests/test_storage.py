@@ -37,7 +37,8 @@ from residuum import (
 )
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
 from residuum.features import BowSift, CNNFeatures
-from residuum.models.file import load_model, open_model, save_model
+from residuum.models.file import load_model, open_model
+from residuum.models.saving import save_model
 
 GOLDEN = Path(__file__).parent / "golden"
 IMAGES, DIGITS = load_digits(return_X_y=True)

@@ -22,7 +22,7 @@ GROUPS = {
     "Least squares": "residuum.lstsq residuum.regression",
     "Features": "residuum.features",
     "Explanations and pictures": "residuum.estimators.examples residuum.estimators.displays",
-    "Model files": "residuum.models.file",
+    "Model files": "residuum.models.saving residuum.models.file",
 }
 # What functions and methods return: reachable by no import from residuum, and still to be looked up.
 RESULTS = {

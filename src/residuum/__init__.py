@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         nnls,
         tikhonov_path,
     )
-    from residuum.models.file import load_model, open_model, save_model
+    from residuum.models.file import load_model, open_model
+    from residuum.models.saving import save_model
     from residuum.regression import NonNegativeRegression
     from residuum.selection import (
         CRCCV,
@@ -53,7 +54,8 @@ _MODULES = {
     "residuum.lstsq": "Tikhonov choose_weight lasso least_squares least_squares_from_gram nnls tikhonov_path",
     "residuum.regression": "NonNegativeRegression",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",
-    "residuum.models.file": "load_model open_model save_model",
+    "residuum.models.file": "load_model open_model",
+    "residuum.models.saving": "save_model",
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 

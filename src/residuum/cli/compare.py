@@ -176,8 +176,8 @@ def _own_samples(
         half_of_smallest_class,
     )
     from residuum.inputs.row_ids import without_row_ids
+    from residuum.models.file import step_text
     from residuum.models.preparing import chosen_features
-    from residuum.models.queries import step_text
 
     found, numbers = training_data.read_with_test(path, options), "columns"
     if found.labels is None:

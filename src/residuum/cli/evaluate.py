@@ -43,7 +43,7 @@ def evaluate(
     """
     from residuum.models import answer, samples_in_model
     from residuum.models import evaluate as figures
-    from residuum.models.queries import features_used
+    from residuum.models.file import features_used
     from residuum.system.threads import limit_threads
 
     with limit_threads(n_jobs), report_warnings() as unconverged:

@@ -60,7 +60,7 @@ def explain(
     from residuum.explain.page import explanation_page
     from residuum.explain.rows import explain_row, find_row
     from residuum.explain.text import atom_table, class_table, feature_table
-    from residuum.models.queries import features_used
+    from residuum.models.file import features_used
 
     with report_warnings():
         saved, queries = read_queries(model, data, options)

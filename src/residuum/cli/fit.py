@@ -81,9 +81,9 @@ def fit(data: Path, out: Path, n_jobs: int | None, as_json: bool, **options: Any
     from residuum.inputs.image_features import thumbnails
     from residuum.models import Recipe, fit_recipe
     from residuum.models.choosing import choose_method
-    from residuum.models.file import save_model
+    from residuum.models.file import encoder_of, features_used
     from residuum.models.preparing import chosen_features, encoding_notes, features_note
-    from residuum.models.queries import encoder_of, features_used
+    from residuum.models.saving import save_model
     from residuum.system.threads import limit_threads
 
     target = check_target(out, data, *(options[name] for name in ("test", "labels", "weights")))

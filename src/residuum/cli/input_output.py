@@ -70,7 +70,7 @@ def read_queries(
     model. `with_model_features` gives image files their features.
     """
     from residuum.inputs import read_data
-    from residuum.models.queries import checked_queries
+    from residuum.models.file import checked_queries
 
     saved, about, reading = _opened_model(model, options)
     if about.get("kind") == "images":
@@ -96,7 +96,7 @@ def query_blocks(
 def _number_blocks(path: Path, reading: dict[str, Any], saved: SavedModel) -> Iterator[OwnData]:
     from residuum.inputs import read_blocks
     from residuum.models import BLOCK_ROWS
-    from residuum.models.queries import checked_queries
+    from residuum.models.file import checked_queries
 
     rows = left_out = 0
     for block in read_blocks(path, rows=BLOCK_ROWS, **reading):
@@ -111,8 +111,7 @@ def _number_blocks(path: Path, reading: dict[str, Any], saved: SavedModel) -> It
 
 def _opened_model(model: Path, options: dict[str, Any]) -> tuple[SavedModel, dict[str, Any], dict[str, Any]]:
     """The model, what `residuum fit` noted of its input, and how to read new data for it."""
-    from residuum.models.file import open_model
-    from residuum.models.queries import encoder_of, expected_columns, input_notes
+    from residuum.models.file import encoder_of, expected_columns, input_notes, open_model
 
     asked = options["missing"]
     reading = reading_arguments(options)
@@ -167,7 +166,7 @@ def with_model_features(saved: SavedModel, queries: OwnData) -> tuple[OwnData, A
     from sklearn.pipeline import Pipeline
 
     from residuum.inputs.image_features import with_features, with_pixels
-    from residuum.models.queries import EXTRACTOR, extractor_name
+    from residuum.models.file import EXTRACTOR, extractor_name
 
     about, estimator = saved.about.get("input", {}), saved.estimator
     if queries.kind != "images":

@@ -78,7 +78,7 @@ def predict(
     if memory is not None:
         raise UsageError("--memory is for --cluster and for models over shards.")
     from residuum.models import answer, records, score_heading
-    from residuum.models.queries import features_used
+    from residuum.models.file import features_used
     from residuum.system.threads import limit_threads
 
     if out is not None:

@@ -83,7 +83,7 @@ def prepared_samples(data: OwnData, options: dict[str, Any]) -> tuple[OwnData, t
     from residuum.inputs.image_features import guess_image_shape
     from residuum.inputs.row_ids import without_row_ids
     from residuum.inputs.splitting import train_test
-    from residuum.models.queries import EXTRACTOR
+    from residuum.models.file import EXTRACTOR
 
     train, test = train_test(data, test_size=options["test_size"], seed=options["seed"])
     marks = np.full(len(data), "train", dtype="<U5")

@@ -20,9 +20,8 @@ from residuum.explorer.session import About, Exploration, Takes
 from residuum.explorer.settings import Controls, settings_of
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import thumbnails
-from residuum.models.file import SavedModel
+from residuum.models.file import EXTRACTOR, SavedModel, encoder_of, expected_columns
 from residuum.models.preparing import kind_of
-from residuum.models.queries import EXTRACTOR, encoder_of, expected_columns
 
 DIGITS_PER_CLASS = 50
 THRESHOLD = 0.05  # below this margin the models that are fitted here answer "none of these"

@@ -1,4 +1,4 @@
-"""Save a fitted classifier, alone or at the end of a Pipeline, and open it again bit for bit.
+"""Open what `saving` has written, bit for bit, and say what the model takes.
 
 A model file is a zip of `model.json` and arrays. Members are stored, never compressed, so that an array can
 be mapped from where it lies. The zip comment ends in a seal: the SHA-256 of the whole file with zeros in the
@@ -8,36 +8,32 @@ write any model.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
+import math
 import struct
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 import residuum
-from residuum.errors import DataNotFoundError, ModelFileError, UsageError, WriteError
-from residuum.models.parts import chosen, classifier_node, selection_of, step_node, steps_from
-from residuum.selection import PipelineCV
-from residuum.system.files import sha256, view_npy, written_whole
-from residuum.system.json_text import plain
+from residuum.errors import DataFormatError, DataNotFoundError, ModelFileError, UsageError
+from residuum.features import TableEncoder
+from residuum.inputs import ExpectedColumns, OwnData
+from residuum.models.parts import is_count, steps_from
+from residuum.system.files import sha256, view_npy
 
 FORMAT_VERSION = 1
 MODEL = "model.json"
-_FORMAT = "residuum-model"
-_COMMENT = b"residuum model, sha256 "
-_BLANK = b"0" * 64
-_ALIGN = 64
-_PADDING_FIELD = 0xD935  # the extra field by which zipalign pads
-_DATE = (1980, 1, 1, 0, 0, 0)  # the same model makes the same bytes
+FORMAT = "residuum-model"
+COMMENT = b"residuum model, sha256 "
+BLANK = b"0" * 64
 _KEYS = {"format", "format_version", "residuum", "about", "steps", "images"}
 # Enough for the names of a million training samples; what is read takes less than 1 GB.
 _MOST_BYTES, _MOST_VALUES = 2**26, 2**21
@@ -45,10 +41,10 @@ _MOST_BYTES, _MOST_VALUES = 2**26, 2**21
 _UNFIT = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError,
 )  # fmt: skip
+EXTRACTOR = "images"  # name of the step of a model that takes image files
 _FRESH = "Get a fresh copy, or save the model again."
 
 Bytes = npt.NDArray[np.uint8]
-Content = bytes | npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -70,83 +66,7 @@ class SavedModel:
     images: np.ndarray | None
 
 
-def save_model(
-    estimator: Any,
-    path: str | Path,
-    *,
-    about: dict[str, Any] | None = None,
-    images: np.ndarray | None = None,
-) -> Path:
-    """Write a fitted model as one file, a zip of plain arrays and JSON, without pickle.
-
-    The file is written under another name and renamed, so a failure leaves what was there before.
-
-    Parameters
-    ----------
-    estimator : classifier or Pipeline
-        A fitted classifier of residuum; one that chose its own parameters (``NRCCV``, ``PipelineCV`` ...),
-        which is saved as its ``best_estimator_`` with the choice in ``about["selection"]``; or a fitted
-        Pipeline of EigenfacePCA, KernelMap, Scattering2D, BowSift, CNNFeatures, scikit-learn's Normalizer,
-        StandardScaler, MinMaxScaler and PCA that ends in one of them.
-    path : str or Path
-        Where to write.
-    about : dict or None, default=None
-        Notes of your own: anything that JSON can hold.
-    images : ndarray of uint8, shape (n_samples, height, width[, 3]), or None, default=None
-        Thumbnails of all training samples in the order they were given.
-
-    Returns
-    -------
-    Path
-        Where the model is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from residuum import NRC, load_model, save_model
-    >>> model = NRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = save_model(model, folder + "/letters.residuum")
-    ...     load_model(path).predict([[5, 1, 1]])
-    array(['a'], dtype='<U1')
-    """
-    path = Path(path)
-    check_is_fitted(estimator)
-    selection = selection_of(estimator)
-    if isinstance(estimator, PipelineCV):
-        estimator = estimator.best_estimator_
-    *before, (last_name, last) = estimator.steps if isinstance(estimator, Pipeline) else [(None, estimator)]
-    members: dict[str, Content] = {MODEL: b""}
-
-    def keep(array: np.ndarray) -> str:
-        name = f"{len(members)}.npy"
-        members[name] = np.asarray(array)
-        return name
-
-    nodes = [{"name": name, **step_node(step, f"step {name!r}", keep)} for name, step in before]
-    nodes.append({"name": last_name, **classifier_node(chosen(last), keep)})
-    selection = selection or selection_of(last)
-    described = {
-        "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
-        "residuum": residuum.__version__,
-        "about": plain({**({"selection": selection} if selection else {}), **(about or {})}),
-        "steps": nodes,
-        "images": None if images is None else keep(_checked_images(images, chosen(last).n_samples_seen_)),
-    }
-    try:
-        content = json.dumps(described, indent=1, allow_nan=False).encode()
-        _parsed(np.frombuffer(content, np.uint8))
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"The 'about' parameter of save_model must be JSON that can be read: {error}."
-        ) from error
-    members[MODEL] = content
-    _write_members(path, members)
-    return path
-
-
-def _checked_images(images: Any, n_samples: int) -> np.ndarray:
+def checked_images(images: Any, n_samples: int) -> np.ndarray:
     images = np.ascontiguousarray(images)
     shaped = images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)
     if images.dtype != np.uint8 or not shaped or len(images) != n_samples:
@@ -188,9 +108,9 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
         return view_npy(members.pop(name), f"member {name}")
 
     try:
-        described = _parsed(members.pop(MODEL))
+        described = parsed(members.pop(MODEL))
         version = described["format_version"]
-        if described["format"] != _FORMAT or type(version) is not int or version != FORMAT_VERSION:
+        if described["format"] != FORMAT or type(version) is not int or version != FORMAT_VERSION:
             raise ValueError(
                 f"it has format version {version!r}, written by residuum {described['residuum']!r}. This is "
                 f"residuum {residuum.__version__}, which reads version {FORMAT_VERSION}. Update residuum, or "
@@ -205,7 +125,7 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
         last = steps[-1][1]
         images = None if described["images"] is None else fetch(described["images"])
         if images is not None:
-            _checked_images(images, last.n_samples_seen_)
+            checked_images(images, last.n_samples_seen_)
         if members:
             raise ValueError(f"it holds {min(members)!r}, which belongs to no part of it")
         return SavedModel(last if steps[-1][0] is None else Pipeline(steps), about, images)
@@ -214,7 +134,7 @@ def open_model(path: str | Path, *, mmap: bool = False) -> SavedModel:
         raise ModelFileError(f"{path}: does not describe a model that can be built: {reason}.") from error
 
 
-def _parsed(content: Bytes) -> Any:
+def parsed(content: Bytes) -> Any:
     """The description of a model. Its size is limited first, since JSON takes up to 30 times its bytes."""
     marks = np.zeros(256, dtype=np.bool_)
     marks[list(b",:[{")] = True  # there is one for every value but the first
@@ -245,48 +165,16 @@ def load_model(path: str | Path, *, mmap: bool = False) -> Any:
     return open_model(path, mmap=mmap).estimator
 
 
-def _write_members(path: Path, members: Mapping[str, Content]) -> None:
-    """Write bytes as they are and arrays as .npy; a reader of `path` sees the old model or the new one."""
-    try:
-        with written_whole(path) as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.comment = _COMMENT + _BLANK
-                for name, content in members.items():
-                    _write_member(archive, file.tell(), name, content)
-            file.seek(0)
-            seal = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-            file.seek(-len(_BLANK), os.SEEK_END)
-            file.write(seal.encode())
-    except WriteError:
-        raise
-    except OSError as error:
-        raise UsageError(f"{path}: the model cannot be written: {error.strerror or error}.") from error
-
-
-def _write_member(archive: zipfile.ZipFile, position: int, name: str, content: Content) -> None:
-    """Write a member whose data begin at a multiple of 64 bytes."""
-    info = zipfile.ZipInfo(name, _DATE)
-    info.external_attr = 0o644 << 16
-    large = (len(content) if isinstance(content, bytes) else content.nbytes) > 2**31 - 2**20
-    padding = -(position + 30 + len(name) + (20 if large else 0) + 4) % _ALIGN
-    info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
-    with archive.open(info, "w", force_zip64=large) as target:
-        if isinstance(content, bytes):
-            target.write(content)
-        else:
-            np.lib.format.write_array(target, content, allow_pickle=False)
-
-
 def _read_members(path: Path, *, mmap: bool) -> dict[str, Bytes]:
     """The bytes of every member where they lie in the file, mapped from disk if asked for."""
     data = _load(path, mmap)
-    n_digits = len(_BLANK)
-    comment = data[-n_digits - len(_COMMENT) :].tobytes()
-    if not comment.startswith(_COMMENT):
+    n_digits = len(BLANK)
+    comment = data[-n_digits - len(COMMENT) :].tobytes()
+    if not comment.startswith(COMMENT):
         raise ModelFileError(
             f"{path}: has no seal at its end: it is cut off, or was not written by save_model. {_FRESH}"
         )
-    if sha256(data[:-n_digits], _BLANK).encode() != comment[-n_digits:]:
+    if sha256(data[:-n_digits], BLANK).encode() != comment[-n_digits:]:
         raise ModelFileError(f"{path}: its bytes are not those that were written. {_FRESH}")
     members: dict[str, Bytes] = {}
     try:
@@ -328,3 +216,100 @@ def _load(path: Path, mmap: bool) -> Bytes:
         return np.asarray(np.memmap(path, np.uint8, mode="r")) if mmap else np.fromfile(path, np.uint8)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def input_notes(model: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """What `residuum fit` noted of the data, or nothing; notes of another form are refused.
+
+    Notes are free, so any of these may be missing.
+    """
+
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+    tests: dict[str, Callable[[Any], bool]] = {
+        "kind": lambda value: value in ("table", "array", "images"),
+        "columns": texts,
+        "label": lambda value: isinstance(value, str | int),
+        "n_features": is_count,
+        "without": lambda value: isinstance(value, list) and all(type(i) is int for i in value),
+        "image_shape": lambda value: isinstance(value, list) and all(map(is_count, value)),
+        "features": lambda value: isinstance(value, dict),
+    }
+    notes = about.get("input", {})
+    for name, test in tests.items():
+        if not isinstance(notes, dict) or not (notes.get(name) is None or test(notes[name])):
+            raise ModelFileError(f"{model}: its note on '{name}' of the input is not one that fit writes.")
+    return notes
+
+
+def encoder_of(estimator: Any) -> TableEncoder | None:
+    """The step of a model that takes the columns of a table as they are, if it has one."""
+    steps = (step for _, step in getattr(estimator, "steps", ()))
+    return next((step for step in steps if isinstance(step, TableEncoder)), None)
+
+
+def n_features_of(saved: SavedModel) -> int | None:
+    """How many numbers the model takes for each sample, where that is known."""
+    noted = saved.about.get("input", {}).get("n_features")
+    return noted or getattr(saved.estimator, "n_features_in_", None)
+
+
+def expected_columns(saved: SavedModel) -> ExpectedColumns | None:
+    """How a table for this model is read; None for a model of images."""
+    notes, n_features = saved.about.get("input", {}), n_features_of(saved)
+    if n_features is None or notes.get("kind") == "images":
+        return None
+    encoder = encoder_of(saved.estimator)
+    texts = () if encoder is None else tuple(encoder.is_text_.nonzero()[0].tolist())
+    columns = tuple(notes.get("columns") or ()) or None
+    return ExpectedColumns(columns, n_features, notes.get("label"), texts, tuple(notes.get("without") or ()))
+
+
+def checked_queries(queries: OwnData, saved: SavedModel) -> OwnData:
+    """Samples of a model that takes numbers, if they are such and as many as it takes.
+
+    They get the shape of the model's pictures where it has any.
+    """
+    if queries.kind == "images":
+        raise UsageError(f"The model takes numbers; {queries.source} is a folder of images.")
+    assert queries.features is not None
+    n_features, shape = n_features_of(saved), saved.about.get("input", {}).get("image_shape")
+    found = queries.features.shape[1]
+    if n_features not in (None, found):
+        raise DataFormatError(
+            f"{queries.source} has {found} features for each sample, the model takes {n_features}."
+        )
+    if queries.image_shape is None and shape and math.prod(shape) == found:
+        return replace(queries, image_shape=tuple(shape))
+    return queries
+
+
+def extractor_name(notes: dict[str, Any]) -> Any:
+    """What --with said when the model was fitted, by its notes on the input."""
+    return (notes.get("features") or {}).get("with")
+
+
+def features_used(estimator: Any, notes: dict[str, Any]) -> list[str]:
+    """What makes the features that the classifier of a whole model takes, one text for each step.
+
+    A step is named with the parameters that differ from its defaults. `notes` are what `residuum fit` notes
+    of the input.
+    """
+    texts = []
+    if extractor_name(notes) == "pixels":
+        shape = notes.get("image_shape") or ()
+        texts.append(f"pixels of {'x'.join(map(str, shape))}" if shape else "pixels")
+    for _, step in getattr(estimator, "steps", [])[:-1]:
+        if step in (None, "passthrough"):
+            continue
+        texts.append(step_text(step))
+    return texts or ["numbers as they are"]
+
+
+def step_text(step: Any) -> str:
+    """A step in one line, without `n_jobs`, which changes no feature."""
+    plain = clone(step)
+    if "n_jobs" in plain.get_params(deep=False):
+        plain.set_params(n_jobs=None)
+    return " ".join(repr(plain).split())

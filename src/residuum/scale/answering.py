@@ -23,7 +23,8 @@ from residuum.estimators.answers import answer as ask
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.evaluation import evaluate
-from residuum.models.file import SavedModel, open_model, save_model
+from residuum.models.file import SavedModel, open_model
+from residuum.models.saving import save_model
 from residuum.scale.classifier import Sharded, is_sharded_model, load_model
 from residuum.scale.runner import Local, Runner
 from residuum.scale.sources import Part, parts_of

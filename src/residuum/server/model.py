@@ -13,15 +13,16 @@ from residuum.estimators.answers import answer, records, score_heading, steps_an
 from residuum.explain.rows import explain_row
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_pixels
-from residuum.models.file import SavedModel, open_model
-from residuum.models.queries import (
+from residuum.models.file import (
     EXTRACTOR,
+    SavedModel,
     checked_queries,
     encoder_of,
     expected_columns,
     extractor_name,
     features_used,
     input_notes,
+    open_model,
 )
 from residuum.server.bodies import read_numbers, read_pictures
 from residuum.server.errors import RequestError
