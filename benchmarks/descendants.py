@@ -9,8 +9,7 @@ of trials), and one of what was chosen most often, seconds of processor time of 
 proof. Every result is kept in a file as soon as it is there, so that a run that was stopped goes on where it
 was; `--report` prints what there is.
 
-CRNRC and CNRC are defined here and not in the library, because they did not earn their lines: see
-docs/descendants.md.
+CRNRC and CNRC are defined here and not in the library; docs/descendants.md says why.
 """
 
 from __future__ import annotations
