@@ -34,6 +34,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext", "figures", "data", "Thumbs.db"]
 default_role = "py:obj"
+smartquotes_action = "q"  # two hyphens are an option, not a dash
 nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]

@@ -1,8 +1,8 @@
 """A class that joins later
 ========================
 
-A door knows nine people; the tenth joins with one picture, then with more. `partial_fit` enrols them
-without fitting the others again, and `forget` removes a person. Digits play the people.
+A door knows nine people; the tenth joins with one picture, then with more. `partial_fit` enrols them;
+the pictures of the others are not needed again. `forget` removes a person. Digits play the people.
 
 ::
 

@@ -223,9 +223,10 @@ def _command(command: Any, path: str, parent: click.Context, level: str) -> list
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [f"{level} {path}", "", "```text", f"{path} {usage}", "```", ""]
     for paragraph in inspect.cleandoc(command.help or "").replace("\b", "").split("\n\n"):
-        lines += [re.sub(r"([<>*_])", r"\\\1", " ".join(paragraph.split())), ""]
+        text = re.sub(r"([<>*_])", r"\\\1", " ".join(paragraph.split()))
+        lines += [re.sub(r"(?<![\w-])(--[a-z][a-z-]+)", r"`\1`", text), ""]
     rows = [p.get_help_record(context) for p in command.params]
-    shown = [(flags, text) for flags, text in (row for row in rows if row)]
+    shown = [row for row in rows if row and row[1]]
     if shown:
         lines += ["| option | |", "|---|---|"]
         for flags, text in shown:
