@@ -163,6 +163,7 @@ def test_summary_is_mean_and_interval_of_the_episodes(data, results, embeddings)
 
 def test_verdict_is_the_paired_difference_of_the_best(results):
     line = verdicts(results)[0]
+    assert line.startswith("Accuracy: ")
     methods = results["episodes"]["4"]
     ours, other = (
         max((m for m in FEW if m in group), key=lambda m: np.mean(methods[m]["accuracy"]))

@@ -18,6 +18,8 @@ from ugly_images import png_header, scene, write_ugly
 
 from residuum.errors import DataFormatError, UsageError
 from residuum.features.image_files import ImageError, image_header, read_image, resize
+from residuum.inputs import OwnData
+from residuum.inputs.image_features import thumbnails
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +140,14 @@ def test_importing_the_features_loads_nothing_heavy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_thumbnails_have_a_grey_margin_and_are_as_large_as_the_model_can_afford(tmp_path: Path) -> None:
+    Image.new("RGB", (300, 100), "white").save(tmp_path / "wide.png")
+    paths = (tmp_path / "wide.png",)
+    data = OwnData("birds", "images", None, np.array(["a"]), np.array(["wide.png"]), paths=paths)
+    found = thumbnails(data)
+    assert found is not None
+    assert found.shape == (1, 96, 96, 3)
+    assert (found[0, [0, -1]] == 128).all()  # white would glare on a dark page
+    assert (found[0, 48] == 255).all()

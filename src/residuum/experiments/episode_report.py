@@ -17,6 +17,13 @@ MEASURES = {
     "fpr": ("Unknown classes accepted where 95 % of known queries are (same score), %", False),
     "margin_auroc": ("AUROC of known against unknown classes by the margin to the runner-up, %", True),
 }
+# The same in short, for the sentences under the tables.
+_SHORT = {
+    "accuracy": "Accuracy",
+    "auroc": "AUROC by the score",
+    "fpr": "Unknown classes accepted (fewer are better)",
+    "margin_auroc": "AUROC by the margin",
+}
 
 Values = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]  # shots -> method -> measure -> episodes
 
@@ -56,7 +63,7 @@ def verdicts(results: dict[str, Any]) -> list[str]:
             chance = "" if abs(gain) > half else ", within chance"
             parts.append(f"{_shots(shots)} {ours} {signed(gain)} ± {half:.1f} against {other}{chance}")
         if parts:
-            lines.append(f"{name.replace('_', ' ')}: {'; '.join(parts)}.")
+            lines.append(f"{_SHORT[name]}: {'; '.join(parts)}.")
     return lines
 
 
