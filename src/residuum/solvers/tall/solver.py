@@ -265,7 +265,7 @@ def solve_path(solvers: list[TallSolver], B: Any, answers: list[Answers]) -> Non
 def _shares(count: int, most: int, n_jobs: int | None) -> tuple[int, int]:
     """Right-hand sides that are handled together, so that no thread is without work, and threads."""
     threads = thread_count(n_jobs)
-    return min(most, -(-count // (threads * PADDED)) * PADDED), threads
+    return max(PADDED, min(most, -(-count // (threads * PADDED)) * PADDED)), threads
 
 
 def _padded_product(block: Float64Array, columns: Float64Array) -> Float64Array:
