@@ -21,7 +21,7 @@ import numpy as np
 from oracles import constrained_by_brute_force
 from search_for_lies import FAMILIES, queries
 
-from residuum import Tikhonov, least_squares, least_squares_from_gram
+from residuum import Tikhonov, least_squares, least_squares_from_gram, tikhonov_path
 
 LONG = np.longdouble
 
@@ -50,6 +50,7 @@ OPTIONS = {
     "weights": lambda rng, d, n: {"weights": rng.random(d) * (rng.random(d) < 0.8)},
     "own weights": lambda rng, d, n: {"weights": rng.random((d, 16)) * (rng.random((d, 16)) < 0.8)},
     "missing": lambda rng, d, n: {"missing": rng.random((d, 16)) < 0.3},
+    "path": lambda rng, d, n: {"path": True, "l2": float(10.0 ** rng.uniform(-6, 1))},
     "gram": lambda rng, d, n: {"gram": True},
     "gram in a box": lambda rng, d, n: {"gram": True, "bounds": (-rng.random(n), rng.random(n))},
 }
@@ -103,6 +104,8 @@ def solved(A, B, given):
     if given.pop("gram", False):
         given["products"] = A.T @ A, A.T @ B
         return least_squares_from_gram(*given["products"], bounds=given.get("bounds", (0.0, np.inf))), given
+    if given.pop("path", False):
+        return tikhonov_path(A, B, given["l2"] * np.array([1.0, 100.0])).solutions[0], given
     missing = given.pop("missing", None)
     if missing is None:
         return least_squares(A, B, **given), given

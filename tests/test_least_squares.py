@@ -497,12 +497,20 @@ def test_lanes_vs_numpy():
 
 
 def test_l1_and_exactly_dependent_columns():
-    """The longer of two parallel columns is cheaper, so that the shorter one alone is no optimum."""
-    A = np.column_stack([np.ones(4), 2 * np.ones(4)])
-    solution = least_squares(A, np.full(4, 3.0), l1=1.0)
+    """The longer of two parallel columns costs less, so that the shorter one alone must not be proved."""
+    from residuum.solvers.tall import BoundedLeastSquares
+    from residuum.solvers.tall.proof import Point, Prover
+
+    A, b = np.column_stack([np.ones(4), 2 * np.ones(4)]), np.full(4, 3.0)
+    solution = least_squares(A, b, l1=1.0)
     assert solution.converged.all()
-    assert solution.x[0] == 0
-    np.testing.assert_allclose(solution.x[1], 1.5 - 1.0 / 32, rtol=1e-11)
+    np.testing.assert_allclose(solution.x, [0.0, 1.5 - 1.0 / 32], atol=1e-10)
+    problem = BoundedLeastSquares(A, np.zeros(2), np.full(2, np.inf), l1=1.0)
+    prover = Prover(problem, np.sqrt(np.diagonal(problem.gram())), None)
+    shorter = np.array([3.0 - 1.0 / 8, 0.0])
+    values = [np.sum((b - A @ x) ** 2) + x.sum() for x in (shorter, solution.x)]
+    point = Point(np.ldexp(shorter, problem.exponents), 0.0, prover.target(b))
+    assert prover.gap(point, 1e-14) >= values[0] - values[1] > 1.0
 
 
 def test_solver_is_prepared_once():

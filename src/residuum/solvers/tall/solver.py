@@ -100,8 +100,8 @@ class TallSolver:
             own = None if weights is None else np.asarray(weights[:, start:stop], dtype=np.float64)
             self._solve_block(block, own, answers.part(slice(start, stop)))
 
-        size = BLOCK if weights is None else self._most_matrices
-        run_chunks(work, B.shape[1], size, thread_count(self.n_jobs))
+        most = BLOCK if weights is None else self._most_matrices
+        run_chunks(work, B.shape[1], *_shares(B.shape[1], most, self.n_jobs))
 
     def solve_products(self, C: Any, norms: Float64Array, squares: Any, answers: Answers) -> None:
         """Solve where only A'A and C = A'B are known; `norms` are at most those of B, squares may be None."""
@@ -116,7 +116,7 @@ class TallSolver:
             energy = np.full(count, np.nan) if squares is None else squares[place]
             np.sqrt(self._write(*found, energy, part), out=part.residual_norm)
 
-        run_chunks(work, C.shape[1], BLOCK, thread_count(self.n_jobs))
+        run_chunks(work, C.shape[1], *_shares(C.shape[1], BLOCK, self.n_jobs))
 
     @property
     def _most_matrices(self) -> int:
@@ -259,7 +259,13 @@ def solve_path(solvers: list[TallSolver], B: Any, answers: list[Answers]) -> Non
             own = np.ldexp(linear, first.problem.exponents - solver.problem.exponents)
             solver._solve_prepared(block, None, (solver.prepare(), which, own), found.part(place))
 
-    run_chunks(work, B.shape[1], BLOCK, thread_count(first.n_jobs))
+    run_chunks(work, B.shape[1], *_shares(B.shape[1], BLOCK, first.n_jobs))
+
+
+def _shares(count: int, most: int, n_jobs: int | None) -> tuple[int, int]:
+    """Right-hand sides that are handled together, so that no thread is without work, and threads."""
+    threads = thread_count(n_jobs)
+    return max(PADDED, min(most, -(-count // (threads * PADDED)) * PADDED)), threads
 
 
 def _padded_product(block: Float64Array, columns: Float64Array) -> Float64Array:
