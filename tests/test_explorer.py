@@ -13,7 +13,7 @@ from residuum.errors import UsageError
 from residuum.estimators import METHODS
 from residuum.explorer.opening import THRESHOLD, explore_digits, explore_model
 from residuum.explorer.pictures import InkFrame, difference
-from residuum.explorer.removal import smallest_set
+from residuum.explorer.removal import _Search, smallest_set
 from residuum.explorer.session import SHOWN, Removed
 from residuum.models.file import open_model
 
@@ -162,24 +162,42 @@ def small_exploration(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("asked", [{"method": "SRC"}, {"method": "NRC"}, {}])
-def test_bounds_on_the_smallest_set_hold_against_every_pair(seed, asked):
+# (method, seed, query): the greedy set is reduced (NRC 18), a single sample or a pair beats it (SRC 1, CRC 1,
+# CRC 38), or three or more are needed.
+SMALL = [("SRC", 1, 0), ("CRC", 1, 0), ("CRC", 38, 1), ("NRC", 18, 0), ("SoftNRC", 11, 0), ("SoftNRC", 16, 0)]
+
+
+@pytest.mark.parametrize(("method", "seed", "number"), SMALL)
+def test_bounds_on_the_smallest_set_hold_against_every_pair(method, seed, number):
     small = small_exploration(seed)
-    settings, query = small.controls.checked(asked), small.query(0)
+    settings, query = small.controls.checked({"method": method}), small.query(number)
     winner = small.explanation(query, settings).label
     everyone = range(14)
 
     def changes(*samples):
         return small.explanation(query, settings, Removed(samples)).label != winner
 
+    found = smallest_set(small, query, settings)
+    assert changes(*found.samples)
+    for sample in found.samples if len(found.samples) > 1 else ():
+        assert not changes(*(each for each in found.samples if each != sample)), "it could have stayed"
     singles = any(changes(i) for i in everyone)
     pairs = any(changes(i, j) for i in everyone for j in range(i))
-    found = smallest_set(small, query, settings)
     size = 1 if singles else 2 if pairs else 3
     assert found.at_least <= size <= len(found.samples)
-    if found.exact and len(found.samples) < 3:
-        assert len(found.samples) == size
+    if size < 3:
+        assert found.exact
+
+
+def test_for_a_given_number_of_steps_every_sample_can_matter():
+    small = small_exploration(0)
+    for method, everyone in (("NRC", True), ("SRC", False)):
+        settings, query = small.controls.checked({"method": method}), small.query(0)
+        search = _Search(small, query, settings, Removed((3,)), lambda: True)
+        explanation = search.without(())
+        expected = 13 if everyone else explanation.atoms_used
+        assert explanation.atoms_used < 13
+        assert len(search.candidates(explanation)) == expected
 
 
 def test_a_search_that_is_ended_keeps_its_bounds_honest(digits):
