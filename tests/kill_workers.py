@@ -11,6 +11,7 @@ import random
 import signal
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -49,11 +50,13 @@ def main() -> None:
             done, kills, rounds = threading.Event(), [], 0
 
             def kill() -> None:
-                while not done.wait(dice.uniform(0.05, 3.0)):
-                    workers = [w.process.pid for w in cluster.workers.values() if w.process and w.process.pid]
-                    if workers and len(kills) < args.kills:
-                        os.kill(dice.choice(workers), signal.SIGKILL)
-                        kills.append(1)
+                while not done.wait(dice.uniform(0.05, 3.0)) and len(kills) < args.kills:
+                    # A worker that is killed before it has started makes its nanny give up.
+                    if len(client.nthreads()) == 2:
+                        with suppress(Exception):  # the worker may be gone before it is asked
+                            pids = sorted(client.run(os.getpid).values())
+                            os.kill(dice.choice(pids), signal.SIGKILL)
+                            kills.append(1)
 
             killer = threading.Thread(target=kill, daemon=True)
             killer.start()

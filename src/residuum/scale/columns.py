@@ -86,6 +86,11 @@ class Wanted:
     def __str__(self) -> str:
         return str(self.shard)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of these rows."""
+        return 4 * len(self.rows) * self.shard.n_features
+
 
 def fetch(wanted: Wanted) -> FloatArray:
     """The atoms that are wanted of a shard."""

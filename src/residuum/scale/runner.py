@@ -25,6 +25,7 @@ from residuum.system.packages import package
 from residuum.system.threads import in_order, single_threaded_blas, thread_count
 
 INSTALL = "pip install 'residuum[scale]'"
+_TASKS_PER_THREAD = 4
 _AT_ONCE = 64  # results that are fetched from the workers together
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _ONE_GIB = -1, -3, 2**30
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
@@ -101,14 +102,16 @@ class Dask:
     def map(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """Yield ``function(part, *common)`` for every part, in order."""
         run, client = uuid.uuid4().hex[:12], self.client
-        addresses = sorted(client.nthreads()) or [None]
+        threads = client.nthreads()
+        addresses = sorted(threads) or [None]
+        bundles = bundled(parts, sum(threads.values()))
         futures: list[Any] = []
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Sending large graph")
                 # A task and not scattered data, because a worker that dies takes scattered data with it.
                 shared = client.submit(_opened, _Sealed(common), key=f"residuum-common-{run}")
-                for i, part in enumerate(parts):
+                for i, bundle in enumerate(bundles):
                     # The same part goes to the same worker where it can, which may have it in memory.
                     home = {"workers": [addresses[i % len(addresses)]], "allow_other_workers": True}
                     futures.append(
@@ -116,7 +119,7 @@ class Dask:
                             on_worker,
                             self._setup,
                             function,
-                            _Sealed(part),
+                            _Sealed(bundle),
                             shared,
                             key=f"residuum-part-{run}-{i}",
                             **(home if addresses[0] else {}),
@@ -124,7 +127,8 @@ class Dask:
                     )
             for first in range(0, len(futures), _AT_ONCE):
                 some = futures[first : first + _AT_ONCE]
-                yield from self._gathered(some, parts[first : first + _AT_ONCE])
+                for found in self._gathered(some, bundles[first : first + _AT_ONCE]):
+                    yield from found
                 futures[first : first + _AT_ONCE] = [None] * len(some)  # their results can be freed
         finally:
             left = [future for future in futures if future is not None]
@@ -151,6 +155,23 @@ class Dask:
             ) from error
 
 
+def bundled(parts: Sequence[Any], n_threads: int) -> list[Bundle]:
+    """Consecutive parts of a dictionary in few tasks, since a task costs milliseconds; others one by one.
+
+    Each part still gives a result of its own, so it does not matter which parts go together.
+    """
+    light = all(hasattr(part, "nbytes") for part in parts)
+    step = -(-len(parts) // max(1, _TASKS_PER_THREAD * n_threads)) if light and parts else 1
+    return [Bundle(parts[first : first + step]) for first in range(0, len(parts), step)]
+
+
+class Bundle(tuple[Any, ...]):
+    """Parts that one task works on."""
+
+    def __str__(self) -> str:
+        return str(self[0]) if len(self) == 1 else f"{self[0]} and the {len(self) - 1} after it"
+
+
 class Setup(NamedTuple):
     """What a worker process has to know before it works on parts."""
 
@@ -171,15 +192,15 @@ def _opened(sealed: _Sealed) -> _Sealed:
 _prepared = threading.local()
 
 
-def on_worker(setup: Setup, function: Callable[..., Any], part: _Sealed, common: _Sealed) -> Any:
-    """``function(part, *common)`` on a worker of Dask, with one BLAS thread."""
+def on_worker(setup: Setup, function: Callable[..., Any], bundle: _Sealed, common: _Sealed) -> list[Any]:
+    """``function(part, *common)`` for the parts of a bundle on a worker of Dask, with one BLAS thread."""
     if getattr(_prepared, "setup", None) != setup:
         _refuse_other_versions(setup.versions)
         _keep_freed_memory()
         keep_at_most(_allowed_memory() // 4 if setup.memory is None else setup.memory)
         _prepared.setup = setup
     with single_threaded_blas():
-        return function(part.value, *common.value)
+        return [function(part, *common.value) for part in bundle.value]
 
 
 def _versions() -> dict[str, str | None]:

@@ -79,6 +79,7 @@ def parts_of(
 
 def _from_array(source: Any, labels: Any, rows: int | None) -> Iterator[Part]:
     """Parts of something with a shape: NumPy, dask or zarr."""
+    source = np.asarray(source) if isinstance(source, list | tuple) else source
     shape = getattr(source, "shape", None)
     if shape is None or len(shape) != 2:
         raise UsageError(
