@@ -12,6 +12,7 @@ from residuum.estimators import METHODS
 from residuum.estimators.base import POSITIVE, RepresentationClassifier
 from residuum.experiments.baselines import BASELINES
 from residuum.experiments.comparison import choose_methods
+from residuum.explorer.opening import explore_digits
 from residuum.problem import CodingProblem
 from residuum.solvers import ClosedForm
 
@@ -77,6 +78,15 @@ def test_a_model_file_holds_it(added, tmp_path):
     assert type(opened) is BlendedCRC
     assert opened.blend == 0.75
     assert (opened.residuals(X) == model.residuals(X)).all()
+
+
+def test_the_explorer_offers_it(added):
+    digits = explore_digits()
+    found = digits.explain(digits.query(5), digits.controls.checked({"method": "BlendedCRC"}))
+    atoms = digits.coder.dictionary
+    assert "BlendedCRC" in {each["name"] for each in digits.controls.described()["methods"]}
+    assert sum(map(abs, found["code"])) > 0
+    assert len(found["code"]) == atoms.n_atoms
 
 
 def test_without_the_line_it_is_unknown(wine, tmp_path, capsys):

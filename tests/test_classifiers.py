@@ -367,7 +367,7 @@ def test_explain_adds_up(classifier, digits):
     assert abs(biggest.coefficient) == pytest.approx(np.abs(code).max())
     assert y[biggest.sample] == biggest.label
     assert len(fitted.explain(Q[0], max_atoms=3).atoms) == 3
-    with pytest.raises(ValueError, match="one query"):
+    with pytest.raises(ValueError, match="One query"):
         fitted.explain(Q[:2])
 
 

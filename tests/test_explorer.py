@@ -50,6 +50,8 @@ ASKED = [
     {"method": "SoftNRC", "parameters": {"l2": 0.02, "neg_weight": 30.0}},
     {"method": "SoftNRC", "parameters": {"neg_weight": 0.0, "rule": "reconstruction"}},
     {"method": "SoftNRC", "parameters": {"neg_weight": "inf"}},
+    {"method": "SimplexRC", "parameters": {"l2": 0.0}},
+    {"method": "SimplexRC", "parameters": {"l2": 0.3, "rule": "reconstruction"}},
 ]
 
 

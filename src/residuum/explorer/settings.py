@@ -65,7 +65,10 @@ class Settings:
 
 
 def sliders(method: str, dictionary: Dictionary) -> list[Slider]:
-    """The sliders of a method: the ranges of its cross-validation, in proportion to the training samples."""
+    """The sliders of a method: the ranges of its cross-validation, in proportion to the training samples.
+
+    A method that is not named here has none.
+    """
     size = float(dictionary.masses.sum())
     ridge = Slider("l2", 1e-6 * size / 700, 10 * size / 700)
     steps = Slider("max_iter", 1, 50, whole=True)
@@ -80,13 +83,14 @@ def sliders(method: str, dictionary: Dictionary) -> list[Slider]:
             Slider("l2", 1e-4 * size / 1000, 1.0 * size / 1000),
             Slider("neg_weight", 1e-3, 1e3, ends=(0.0, math.inf)),
         ],
+        "SimplexRC": [Slider("l2", 1e-3, 1.0, ends=(0.0,))],
     }
-    return ranges[method]
+    return ranges.get(method, [])
 
 
 def choices(method: str) -> dict[str, list[Any]]:
     """Parameters of a method with a few values, and these values."""
-    found: dict[str, list[Any]] = {} if method == "CROC" else {"rule": list(RULES)}
+    found: dict[str, list[Any]] = {"rule": list(RULES)} if "rule" in METHODS[method]().get_params() else {}
     if method == "NRC":
         found["solver"] = ["admm", "exact"]
     if method == "SRC":
@@ -116,7 +120,8 @@ class Controls:
             return dict(self.start.parameters)
         names = [*(slider.name for slider in self._sliders[method]), *choices(method)]
         usual = METHODS[method]().get_params()
-        usual["l2"] = usual.get("l2") or 0.001 * float(dictionary.masses.sum()) / 700
+        if usual.get("l2", 0.0) is None:
+            usual["l2"] = 0.001 * float(dictionary.masses.sum()) / 700
         return {name: _within(usual[name], self._sliders[method], name) for name in names}
 
     def checked(self, asked: Any) -> Settings:

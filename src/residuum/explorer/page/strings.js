@@ -150,6 +150,7 @@ export const text = {
       ProCRC: "ProCRC · collaborative, classes agree",
       NRC: "NRC · non-negative",
       SoftNRC: "SoftNRC · collaborative to non-negative",
+      SimplexRC: "SimplexRC · shares of training samples",
     },
     presets: { legend: "From sparse to non-negative", SRC: "Sparse", CRC: "Collaborative", SoftNRC: "Between", NRC: "Non-negative" },
     rule: "Rule",
