@@ -70,8 +70,10 @@ for path in sorted(Path(sys.argv[1]).glob("*.residuum")):
         assert model.predict(Q).dtype.kind == "U"
         got = model[-1].residuals(model[:-1].transform(Q)) if hasattr(model, "steps") else model.residuals(Q)
         assert got.dtype == expected.dtype
-        if "enrolled" in path.name:  # the Gram matrix of the exact engine is computed anew
-            tol = 1e-5 if "float32" in path.name else 1e-10
+        # The Gram matrix of the exact engine is computed anew, and the bits of a network depend on the threads
+        # that torch has.
+        if "enrolled" in path.name or "Lite0" in path.name:
+            tol = 1e-10 if "float64" in path.name else 1e-5
             np.testing.assert_allclose(got, expected, rtol=tol, atol=tol, err_msg=path.name)
         else:
             assert got.tobytes() == expected.tobytes(), (path.name, mmap)
@@ -129,8 +131,8 @@ def test_models_of_images_in_another_process(tmp_path, features):
         step = CNNFeatures("efficientnet_lite0", side=64)
     model = make_pipeline(step, SRC()).fit(images[:10], ["plain", "striped"] * 5)
     assert model.predict(images[10:]).tolist() == ["plain", "striped"] * 2
-    keep(tmp_path, "images", model, model[-1].residuals(model[:-1].transform(images[10:])), images[10:])
-    assert compared_in_another_process(tmp_path) == ["images.residuum"]
+    keep(tmp_path, features, model, model[-1].residuals(model[:-1].transform(images[10:])), images[10:])
+    assert compared_in_another_process(tmp_path) == [f"{features}.residuum"]
 
 
 def compared_in_another_process(folder):
