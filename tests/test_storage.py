@@ -70,8 +70,8 @@ for path in sorted(Path(sys.argv[1]).glob("*.residuum")):
         assert model.predict(Q).dtype.kind == "U"
         got = model[-1].residuals(model[:-1].transform(Q)) if hasattr(model, "steps") else model.residuals(Q)
         assert got.dtype == expected.dtype
-        # The Gram matrix of the exact engine is computed anew, and the bits of a network depend on the threads
-        # that torch has.
+        # The Gram matrix of the exact engine is computed anew, and the bits of a network depend on the
+        # threads that torch has.
         if "enrolled" in path.name or "Lite0" in path.name:
             tol = 1e-10 if "float64" in path.name else 1e-5
             np.testing.assert_allclose(got, expected, rtol=tol, atol=tol, err_msg=path.name)
