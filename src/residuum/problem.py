@@ -264,9 +264,11 @@ def stack(solutions: list[Solution]) -> Solution:
     """The solutions of consecutive blocks of queries as one."""
     if len(solutions) == 1:
         return solutions[0]
-    join = sp.vstack if sp.issparse(solutions[0].codes) else np.concatenate
+    codes = [s.codes for s in solutions]
+    # The stack of sparse arrays has another type in SciPy 1.11.
+    joined = sp.csr_array(sp.vstack(codes, format="csr")) if sp.issparse(codes[0]) else np.concatenate(codes)
     columns = [np.concatenate([getattr(s, f) for s in solutions]) for f in CERTIFICATE_FIELDS]
-    return Solution(join([s.codes for s in solutions]), *columns)
+    return Solution(joined, *columns)
 
 
 def dense(codes: Any) -> FloatArray:
