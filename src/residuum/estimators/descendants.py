@@ -41,8 +41,8 @@ class SimplexRC(RepresentationClassifier):
     >>> model = SimplexRC().fit([[2, 0, 0], [3, 1, 0], [0, 0, 1]], ["a", "a", "b"])
     >>> model.predict([[5, 1, 1]])
     array(['a'], dtype='<U1')
-    >>> model.encode([[5, 1, 1]]).sum().round(12)
-    np.float64(1.0)
+    >>> float(model.encode([[5, 1, 1]]).sum().round(12))
+    1.0
     """
 
     _no_weights = "without a ridge the best code is as good however often a sample is repeated"
