@@ -66,6 +66,7 @@ def explore(
     def opened(url: str) -> None:
         address = f"{url}/?token={settings.token}"
         click.echo(f"Open {address}")
+        click.echo("Ctrl-C ends it.", err=True)
         if not no_browser:
             import webbrowser
 

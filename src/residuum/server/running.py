@@ -122,7 +122,7 @@ class Service(Protocol):
 Build = Callable[[Worker], Service]
 
 
-def serve(build: Build, settings: Settings, *, opened: Callable[[str], None] = lambda url: None) -> None:
+def serve(build: Build, settings: Settings, *, opened: Callable[[str], None] | None = None) -> None:
     """Serve until SIGTERM, or Ctrl-C, which raises KeyboardInterrupt.
 
     Parameters
@@ -131,8 +131,8 @@ def serve(build: Build, settings: Settings, *, opened: Callable[[str], None] = l
         ``build(worker)`` returns the service. With several workers it is called in each of them, so it must
         be possible to pickle it.
     settings : Settings
-    opened : callable, default: nothing
-        Called with the address once requests are answered.
+    opened : callable or None, default=None
+        Called with the address once requests are answered; None prints it.
     """
     listening = bind(settings)
     settings = replace(settings, port=listening.getsockname()[1])
@@ -145,8 +145,10 @@ def serve(build: Build, settings: Settings, *, opened: Callable[[str], None] = l
             say(f"Token: {settings.token}")
 
     def ready() -> None:
-        say(f"Serving on {settings.url} (Ctrl-C ends it)")
-        opened(settings.url)
+        if opened is None:
+            say(f"Serving on {settings.url} (Ctrl-C ends it)")
+        else:
+            opened(settings.url)
 
     if settings.workers == 1:
         with listening:
