@@ -50,9 +50,10 @@ OPTIONS = {
     "weights": lambda rng, d, n: {"weights": rng.random(d) * (rng.random(d) < 0.8)},
     "own weights": lambda rng, d, n: {"weights": rng.random((d, 16)) * (rng.random((d, 16)) < 0.8)},
     "missing": lambda rng, d, n: {"missing": rng.random((d, 16)) < 0.3},
-    "path": lambda rng, d, n: {"path": True, "l2": float(10.0 ** rng.uniform(-6, 1))},
     "gram": lambda rng, d, n: {"gram": True},
     "gram in a box": lambda rng, d, n: {"gram": True, "bounds": (-rng.random(n), rng.random(n))},
+    # The place of an option decides its random numbers, so a new one comes last.
+    "path": lambda rng, d, n: {"path": True, "l2": float(10.0 ** rng.uniform(-6, 1))},
 }
 
 

@@ -32,9 +32,8 @@ def test_objectives_vs_brute_force(option):
     assert not counts.get("lies", 0)
     assert not counts.get("outside", 0)
     assert not counts.get("worse yet converged", 0)
-    # Of products alone, a singular matrix without bounds cannot be certified: 43 % of 20,000 problems, and 16
-    # of the 30 matrices here.
-    most = 0.55 if option == "gram" else 0.15
+    # Of products alone, a singular matrix without bounds cannot be certified: three of eight problems here.
+    most = 0.4 if option == "gram" else 0.15
     assert counts.get("open", 0) <= most * counts["problems"]
 
 
