@@ -51,7 +51,7 @@ def wine(tmp_path):
 def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys):
     model = tmp_path / "wine.residuum"
     assert main(["fit", str(wine), "--method", "unknown"]) == 2
-    assert "SimplexRC, BlendedCRC." in capsys.readouterr().err
+    assert "CRNRC, BlendedCRC." in capsys.readouterr().err
     options = ["--method", "blendedcrc", "--set", "blend=0.25", "--probability", "--test-size", "0.5"]
     assert main(["fit", str(wine), *options, "--out", str(model), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -16,15 +16,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC
+from residuum import CRC, CRNRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC
 
 CLASSIFIERS = [NSC(), SRC(), CRC(), CROC(), ProCRC(), NRC(), NRC(solver="exact"), SoftNRC(), SimplexRC()]
+CLASSIFIERS += [CRNRC()]
 
 
 # Minimisers that are not unique: the tie-break follows the order of the atoms.
 NOT_UNIQUE = {
     ("SRC", "duplicates"),
     ("SimplexRC", "duplicates"),
+    *(("CRNRC", kind) for kind in ("duplicates", "rank_deficient")),
     *(("exact NRC", kind) for kind in ("duplicates", "rank_deficient", "wide")),
 }
 

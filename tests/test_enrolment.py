@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC
+from residuum import CRC, CRNRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC
 from residuum.dictionary import ClassMoments
 from residuum.errors import UsageError
 from residuum.solvers.closed_form import EncoderForm
@@ -31,6 +31,7 @@ MODELS = {
     "SoftNRC-0": SoftNRC(neg_weight=0.0),
     "SoftNRC-inf": SoftNRC(neg_weight=np.inf),
     "SimplexRC": SimplexRC(),
+    "CRNRC": CRNRC(),
 }
 # Fewer atoms than features, about as many (the solvers change sides), more; classes of 1 to many atoms.
 SHAPES = {"wide": (50, 90, 6), "square": (50, 50, 5), "tall": (160, 25, 8), "one big class": (120, 20, 2)}
@@ -301,7 +302,7 @@ def test_two_copies_of_a_model_go_their_own_ways(name):
 
 
 @pytest.mark.parametrize("features", [4, 5])
-@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC-inf", "SimplexRC"])
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC-inf", "SimplexRC", "CRNRC"])
 def test_of_many_optimal_codes_the_same_one_is_found_as_after_a_fit(name, features):
     """Few whole numbers as features: queries inside the cone of the atoms, dependent atoms, equal prices."""
     rng = np.random.default_rng(features)
@@ -327,7 +328,7 @@ def test_pickles_and_deep_copies_can_enrol_too(name):
         assert_same(other, X, y, list(range(103)), Q)
 
 
-@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SimplexRC"])
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SimplexRC", "CRNRC"])
 def test_of_equal_samples_the_same_one_is_used_as_after_a_fit(name):
     """The later copy belongs to the first class, so it comes first in the dictionary."""
     X, y, _ = make((60, 20, 3))

@@ -51,6 +51,7 @@ ASKED = [
     {"method": "SoftNRC", "parameters": {"neg_weight": 0.0, "rule": "reconstruction"}},
     {"method": "SoftNRC", "parameters": {"neg_weight": "inf"}},
     {"method": "SimplexRC", "parameters": {"l2": 0.0}},
+    {"method": "CRNRC", "parameters": {"gamma": 3.0}},
     {"method": "SimplexRC", "parameters": {"l2": 0.3, "rule": "reconstruction"}},
 ]
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 
-from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SimplexRCCV, SoftNRCCV
+from residuum import CRCCV, CRNRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SimplexRCCV, SoftNRCCV
 from residuum.selection.folds import Codes, Fold, rule_scores
 
 SEARCHES = [
@@ -20,6 +20,7 @@ SEARCHES = [
     ProCRCCV(gammas=[0.01, 1], l2s=[0.01, 0.1]),
     NSCCV(l2s=[1e-3, 0.1, 1], rules=["residual", "reconstruction"]),
     SimplexRCCV(l2s=[0, 0.1], rules=["residual", "scaled_residual"]),
+    CRNRCCV(gammas=[0.1, 10], rules=["residual", "scaled_residual"]),
 ]
 
 

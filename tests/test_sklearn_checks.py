@@ -23,6 +23,7 @@ SMALL = {
     "ProCRCCV": "gammas=[1.0], l2s=[0.1], cv=2",
     "NSCCV": "l2s=[0.1, 0.01], cv=2",
     "SimplexRCCV": "l2s=[0, 0.1], cv=2",
+    "CRNRCCV": "gammas=[0.1, 1.0], cv=2",
     "ConfidentClassifier": "residuum.NRC(), reject_threshold=1e-12",
     "PipelineCV": "residuum.SoftNRCCV(l2s=[0.01], neg_weights=[1.0], cv=2), "
     "features=['passthrough', residuum.KernelMap()]",

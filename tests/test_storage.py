@@ -24,6 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 from residuum import (
     CRC,
     CRCCV,
+    CRNRC,
     CROC,
     NRC,
     NSC,
@@ -54,6 +55,7 @@ MODELS = {
     "SoftNRC": SoftNRC(),
     "SoftNRC-inf": SoftNRC(neg_weight=np.inf),
     "SimplexRC": SimplexRC(l2=0.1),
+    "CRNRC": CRNRC(gamma=0.5),
 }
 
 # Fit, save, and leave the answers beside the model; then load in another process and compare the bits.
@@ -631,7 +633,7 @@ def test_arrays_of_an_enrolled_model_that_do_not_fit(tmp_path, name):
         arrays[part] = member
 
 
-@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC", "SimplexRC"])
+@pytest.mark.parametrize("name", ["SRC", "NRC-exact", "SoftNRC", "SimplexRC", "CRNRC"])
 def test_enrolled_models_of_samples_that_point_everywhere(tmp_path, name):
     points = np.random.default_rng(0).standard_normal((60, 12))
     labels = np.arange(60) % 4

@@ -35,6 +35,7 @@ SEARCHES = {
     "ProCRCCV": {"gammas": [1.0], "l2s": [0.1]},
     "NSCCV": {"l2s": [0.1, 0.01]},
     "SimplexRCCV": {"l2s": [0, 0.1]},
+    "CRNRCCV": {"gammas": [0.1, 1.0]},
 }
 ESTIMATORS = {
     **CLASSIFIERS,

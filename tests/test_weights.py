@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from residuum import (
     CRC,
     CRCCV,
+    CRNRC,
     CROC,
     NRC,
     NSC,
@@ -311,6 +312,7 @@ def test_newton_reaches_its_tolerance_with_weights():
     [
         (NRC(), "without a ridge"),
         (SimplexRC(), "without a ridge"),
+        (CRNRC(), "without a ridge"),
         (SRC(), "1-norm of a code"),
         (CRCCV(), "candidates share codes.*GridSearchCV over"),
         (PipelineCV(), "candidates share codes.*GridSearchCV over"),

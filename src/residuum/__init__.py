@@ -6,7 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residuum.estimators import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SimplexRC, SoftNRC
+    from residuum.estimators import (
+        CRC,
+        CRNRC,
+        CROC,
+        NRC,
+        NSC,
+        SRC,
+        ConfidentClassifier,
+        ProCRC,
+        SimplexRC,
+        SoftNRC,
+    )
     from residuum.estimators.displays import CodeDisplay, ResidualDisplay
     from residuum.estimators.examples import explain_by_examples
     from residuum.features import EigenfacePCA, KernelMap, Scattering2D
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
     from residuum.regression import NonNegativeRegression
     from residuum.selection import (
         CRCCV,
+        CRNRCCV,
         CROCCV,
         NRCCV,
         NSCCV,
@@ -36,9 +48,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["CRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SimplexRC", "SoftNRC"]
-__all__ += ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SimplexRCCV"]
-__all__ += ["SoftNRCCV"]
+__all__ = ["CRC", "CRNRC", "CROC", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SimplexRC"]
+__all__ += ["SoftNRC"]
+__all__ += ["CRCCV", "CRNRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV"]
+__all__ += ["SimplexRCCV", "SoftNRCCV"]
 __all__ += ["CodeDisplay", "ResidualDisplay", "explain_by_examples"]
 __all__ += ["EigenfacePCA", "KernelMap", "Scattering2D"]
 __all__ += ["Tikhonov", "choose_weight", "lasso", "least_squares", "least_squares_from_gram", "nnls"]
@@ -47,10 +60,10 @@ __all__ += ["load_model", "open_model", "save_model"]
 
 # Module -> public names, imported on first use: the command answers --help without loading scikit-learn.
 _MODULES = {
-    "residuum.estimators": "CRC CROC NRC NSC SRC ConfidentClassifier ProCRC SimplexRC SoftNRC",
+    "residuum.estimators": "CRC CRNRC CROC NRC NSC SRC ConfidentClassifier ProCRC SimplexRC SoftNRC",
     "residuum.estimators.displays": "CodeDisplay ResidualDisplay",
     "residuum.estimators.examples": "explain_by_examples",
-    "residuum.selection": "CRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SimplexRCCV SoftNRCCV",
+    "residuum.selection": "CRCCV CRNRCCV CROCCV NRCCV NSCCV SRCCV PipelineCV ProCRCCV SimplexRCCV SoftNRCCV",
     "residuum.lstsq": "Tikhonov choose_weight lasso least_squares least_squares_from_gram nnls tikhonov_path",
     "residuum.regression": "NonNegativeRegression",
     "residuum.features": "EigenfacePCA KernelMap Scattering2D",

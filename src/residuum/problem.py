@@ -1,4 +1,4 @@
-"""The coding problem that NSC, SRC, CRC, ProCRC, NRC and SoftNRC share, and its certified solutions."""
+"""The coding problem that all classifiers share, and its certified solutions."""
 
 from __future__ import annotations
 

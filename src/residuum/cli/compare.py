@@ -53,8 +53,8 @@ def compare(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC and SimplexRC with SVM, softmax, k-nearest neighbours
-    (kNN) and gradient boosting on DATA, or on the handwritten digits that come with scikit-learn.
+    """Compare NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC and CRNRC with SVM, softmax, k-nearest
+    neighbours (kNN) and gradient boosting on DATA, or on the handwritten digits that come with scikit-learn.
 
     DATA is a table (.csv, .tsv, .xlsx, .parquet), arrays (.npz, .npy with --labels, .mat), or a folder of
     images with one sub-folder per class. Where it has held-out samples (--test, --split, x_test in the file),

@@ -7,7 +7,7 @@ from typing import Any
 
 from residuum.estimators.classifiers import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 from residuum.estimators.confidence import ConfidentClassifier
-from residuum.estimators.descendants import SimplexRC
+from residuum.estimators.descendants import CRNRC, SimplexRC
 from residuum.estimators.examples import explain_by_examples
 
 METHODS: dict[str, Any] = {
@@ -19,7 +19,8 @@ METHODS: dict[str, Any] = {
     "NRC": NRC,
     "SoftNRC": SoftNRC,
     "SimplexRC": SimplexRC,
+    "CRNRC": CRNRC,
 }
 
 __all__ = ["CRC", "CROC", "METHODS", "NRC", "NSC", "SRC", "ConfidentClassifier", "ProCRC", "SoftNRC"]
-__all__ += ["SimplexRC", "explain_by_examples"]
+__all__ += ["CRNRC", "SimplexRC", "explain_by_examples"]

@@ -84,6 +84,7 @@ def sliders(method: str, dictionary: Dictionary) -> list[Slider]:
             Slider("neg_weight", 1e-3, 1e3, ends=(0.0, math.inf)),
         ],
         "SimplexRC": [Slider("l2", 1e-3, 1.0, ends=(0.0,))],
+        "CRNRC": [Slider("gamma", 1e-2, 100.0)],
     }
     return ranges.get(method, [])
 

@@ -196,6 +196,11 @@ def _load(path: Path, mmap: bool) -> Bytes:
     """The bytes of a file that begins like one of ours."""
     if not path.exists():
         raise DataNotFoundError(f"{path}: there is no such model file. Check the path.")
+    if (path / "model.json").is_file():
+        raise ModelFileError(
+            f"{path}: is a model in shards, which commands do not open. Open it with "
+            "residuum.scale.load_model and classify from Python, or fit one file with 'residuum fit'."
+        )
     if not path.is_file():
         raise ModelFileError(
             f"{path}: is not a model file but a folder or a device. Pass what save_model has written."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from residuum.selection.base import GridSelector
-from residuum.selection.descendants import SimplexRCCV
+from residuum.selection.descendants import CRNRCCV, SimplexRCCV
 from residuum.selection.estimators import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV
 from residuum.selection.pipeline import PipelineCV
 
-__all__ = ["CRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SimplexRCCV"]
+__all__ = ["CRCCV", "CRNRCCV", "CROCCV", "NRCCV", "NSCCV", "SRCCV", "PipelineCV", "ProCRCCV", "SimplexRCCV"]
 __all__ += ["SoftNRCCV", "search_of"]
 
 _SEARCHES: dict[type, type[GridSelector]] = {
     search.classifier: search
-    for search in (CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV, SimplexRCCV)
+    for search in (CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, ProCRCCV, SoftNRCCV, SimplexRCCV, CRNRCCV)
 }
 
 

@@ -151,6 +151,7 @@ export const text = {
       NRC: "NRC · non-negative",
       SoftNRC: "SoftNRC · collaborative to non-negative",
       SimplexRC: "SimplexRC · shares of training samples",
+      CRNRC: "CRNRC · non-negative, every class explains",
     },
     presets: { legend: "From sparse to non-negative", SRC: "Sparse", CRC: "Collaborative", SoftNRC: "Between", NRC: "Non-negative" },
     rule: "Rule",

@@ -32,6 +32,8 @@ lower the objective. A query that even so gets no further, or whose gap stays ab
 support too ill-conditioned for a Gram matrix: it is finished by Lawson and Hanson's method on an orthogonal
 factor (`careful`) and certified with more effort (`proof`).
 
+A problem with class-wise terms is this problem for longer atoms, which are never stored (`copies`).
+
 Codes that are not unique: of atoms that are equal up to a positive factor (up to sign when signed) only one
 may carry weight when l2 = 0: with l1 = 0 the first, with l1 > 0 the one of largest norm. An atom in the span
 of the support only enters in exchange for another, so a support holds at most ``n_features`` atoms then.

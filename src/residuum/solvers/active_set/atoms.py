@@ -12,42 +12,61 @@ import numpy.typing as npt
 from residuum.change import Change
 from residuum.dictionary import FloatArray, inner_direction
 
+from .copies import Copies, IntArray
 from .exact import are_multiples
 
 GRAM_BYTES = 1 << 30  # largest float32 Gram matrix that is built unasked
 BLOCK = 512  # rows that are converted to float64 at a time
 MODERATE = (1e-6, 1e6)  # norms of rows that are used as they are
 
-IntArray = npt.NDArray[np.int64]
 Exponents = npt.NDArray[np.int32]  # of two
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, BLOCK):
-        yield slice(start, min(start + BLOCK, n))
+def _blocks(first: int, end: int) -> Iterator[slice]:
+    for start in range(first, end, BLOCK):
+        yield slice(start, min(start + BLOCK, end))
 
 
 @dataclass(frozen=True)
 class UnitAtoms:
-    """The unit atoms ``scale[j] * rows[j]``. Where it can, `rows` is the array that was given, not a copy."""
+    """The unit atoms ``scale[j] * rows[j]``, or longer ones made of them (`copies`).
+
+    Where it can, `rows` is the array that was given, not a copy.
+    """
 
     rows: FloatArray  # (n_atoms, n_features), float32 or float64
     scale: FloatArray  # (n_atoms,) float64; 0 for a zero atom
+    copies: Copies
 
     @property
     def n_atoms(self) -> int:
         """Number of atoms."""
         return len(self.scale)
 
+    @property
+    def length(self) -> int:
+        """Number of their entries."""
+        return self.rows.shape[1] * (1 + self.copies.n_classes)
+
+    def unit_rows(self, positions: Any) -> FloatArray:
+        """Some rows of unit norm, in float64."""
+        return self.rows[positions] * self.scale[positions, None]
+
     def unit(self, positions: Any) -> FloatArray:
         """Some of them, in float64."""
-        return self.rows[positions] * self.scale[positions, None]
+        return self.copies.atoms(self.unit_rows(positions), positions)
 
     def products(self, vector: FloatArray) -> FloatArray:
         """x_j'v for all of them, in float64."""
-        if self.rows.dtype == np.float64:
-            return (self.rows @ vector) * self.scale
-        return np.concatenate([self.unit(part) @ vector for part in _blocks(self.n_atoms)])
+        found = np.empty(self.n_atoms)
+        for some, folded in self.copies.folded(vector):
+            if self.rows.dtype == np.float64:
+                found[some] = (self.rows[some] @ folded) * self.scale[some]
+            else:
+                start, stop, _ = some.indices(self.n_atoms)
+                for part in _blocks(start, stop):
+                    found[part] = self.unit_rows(part) @ folded
+        return found
 
 
 @dataclass(frozen=True)
@@ -78,13 +97,13 @@ def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray, Exponents]:
     return unit, norms, exponents
 
 
-def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, Exponents]:
+def _scaled(atoms: FloatArray, copies: Copies) -> tuple[UnitAtoms, Exponents]:
     """Unit atoms, and the exponents of two between their rows and the atoms as given."""
     kind = np.float32 if atoms.dtype == np.float32 else np.float64
     rows = np.require(atoms, dtype=kind, requirements=["C", "A"])
     norms: FloatArray = np.empty(len(rows))
     exponents = np.zeros(len(rows), np.int32)
-    for part in _blocks(len(rows)):
+    for part in _blocks(0, len(rows)):
         block = rows[part].astype(np.float64, copy=False)
         with np.errstate(over="ignore"):
             norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
@@ -95,7 +114,8 @@ def _scaled(atoms: FloatArray) -> tuple[UnitAtoms, Exponents]:
             rows, norms = scaled, moderate
         else:
             exponents = np.zeros(len(rows), np.int32)
-    return UnitAtoms(rows, np.divide(1.0, norms, out=np.zeros(len(rows)), where=norms > 0)), exponents
+    scale = np.divide(1.0, norms, out=np.zeros(len(rows)), where=norms > 0)
+    return UnitAtoms(rows, scale, copies), exponents
 
 
 def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
@@ -104,19 +124,20 @@ def _twins(atoms: UnitAtoms, signed: bool) -> tuple[IntArray, IntArray]:
     The product with a random direction is the same for equal atoms but for rounding, and hardly for others:
     atoms are sorted by it, and neighbours whose products nearly agree are compared entry by entry.
     """
-    probe = np.random.default_rng(0).standard_normal((atoms.rows.shape[1],))
+    probe = np.random.default_rng(0).standard_normal((atoms.length,))
     key = atoms.products(probe / np.sqrt(probe @ probe))
     if signed:
         key = np.abs(key)
     order = np.argsort(key, kind="stable")
     linked = np.diff(key[order]) <= 1e-13
     close = np.flatnonzero(linked)
-    for part in _blocks(len(close)):
-        one = atoms.unit(order[close[part]])
-        other = atoms.unit(order[close[part] + 1])
+    for part in _blocks(0, len(close)):
+        pair = order[close[part]], order[close[part] + 1]
+        one, other = map(atoms.unit_rows, pair)
         if signed:
             other *= np.sign(np.einsum("ij,ij->i", one, other))[:, None]
-        linked[close[part]] = np.abs(one - other).max(axis=1, initial=0.0) <= 1e-15
+        equal = np.abs(one - other).max(axis=1, initial=0.0) <= 1e-15
+        linked[close[part]] = equal & atoms.copies.together(*pair)
     starts = np.flatnonzero(np.concatenate([[True], ~linked]))
     sizes = np.diff(np.append(starts, len(order)))
     group = np.empty(len(order), np.int64)
@@ -129,9 +150,10 @@ def _lines(atoms: UnitAtoms, twins: tuple[IntArray, IntArray]) -> IntArray:
     """For every atom the first of its group of twins if it is exactly a multiple of that, else itself."""
     lines = np.arange(atoms.n_atoms)
     shared, group = twins
-    for part in _blocks(len(shared)):
+    for part in _blocks(0, len(shared)):
         some, first = shared[part], group[part]
-        lines[some] = np.where(are_multiples(atoms.rows[some], atoms.rows[first]), first, some)
+        multiples = are_multiples(atoms.rows[some], atoms.rows[first]) & atoms.copies.together(some, first)
+        lines[some] = np.where(multiples, first, some)
     return lines
 
 
@@ -141,25 +163,27 @@ def _inner(atoms: UnitAtoms, twins: tuple[IntArray, IntArray], lines: IntArray) 
     The price of an atom that is nearly a duplicate of one in the support cannot be told from zero, so that
     certificates need the direction. If any exists, the point of the convex hull of the atoms that is nearest
     to zero is one: a multiple of Xw for the minimiser of ||Xw||^2 + (1 - sum_j w_j)^2 over w >= 0.
+    Longer atoms have the same products with the longer direction as their rows have with the direction.
     """
     inner = inner_direction(atoms.rows, atoms.scale)
     shared, group = twins
-    if len(inner) or (lines[shared] == lines[group]).all():
-        return inner
-    from .engine import solve_active_set  # which imports this module
+    if not (len(inner) or (lines[shared] == lines[group]).all()):
+        from .engine import solve_active_set  # which imports this module
 
-    longer = np.column_stack([atoms.unit(slice(None)), atoms.scale > 0])
-    weights = solve_active_set(longer, np.eye(longer.shape[1])[-1:], n_jobs=1).codes.toarray()[0]
-    return inner_direction(atoms.rows, atoms.scale, start=weights @ longer[:, :-1])
+        longer = np.column_stack([atoms.unit_rows(slice(None)), atoms.scale > 0])
+        weights = solve_active_set(longer, np.eye(longer.shape[1])[-1:], n_jobs=1).codes.toarray()[0]
+        inner = inner_direction(atoms.rows, atoms.scale, start=weights @ longer[:, :-1])
+    # The weights of the copies are rounded.
+    return (1 + 1e-14) * atoms.copies.queries(inner[None])[0] if len(inner) else inner
 
 
 def _build_gram(atoms: UnitAtoms) -> FloatArray:
     """The Gram matrix of the unit atoms: products in float64, kept in float32."""
     gram32 = np.empty((atoms.n_atoms, atoms.n_atoms), np.float32)
-    for part in _blocks(atoms.n_atoms):
-        unit = atoms.unit(part)
-        for other in _blocks(part.stop):
-            block = unit @ atoms.unit(other).T
+    for part in _blocks(0, atoms.n_atoms):
+        unit = atoms.unit_rows(part)
+        for other in _blocks(0, part.stop):
+            block = atoms.copies.scale_gram(unit @ atoms.unit_rows(other).T, part, other)
             gram32[part, other] = block
             gram32[other, part] = block.T
     return gram32
@@ -173,13 +197,13 @@ def _scale_gram(gram: FloatArray, atoms: UnitAtoms, exponents: Exponents) -> Flo
     gram32 = np.empty(gram.shape, np.float32)
     with np.errstate(all="ignore"):
         inverse = np.ldexp(atoms.scale, -exponents)
-        for part in _blocks(atoms.n_atoms):
+        for part in _blocks(0, atoms.n_atoms):
             gram32[part] = gram[part] * inverse[part, None] * inverse
         if not np.isfinite(gram32).all():
             return None
     probes = np.random.default_rng(0).choice([-1.0, 1.0], (atoms.n_atoms, 3))
     combined = np.zeros((atoms.rows.shape[1], 3))
-    for part in _blocks(atoms.n_atoms):
+    for part in _blocks(0, atoms.n_atoms):
         combined += atoms.unit(part).T @ probes[part]
     right = np.column_stack([atoms.products(vector) for vector in combined.T])
     wrong = np.abs(gram32 @ probes.astype(np.float32) - right)
@@ -196,7 +220,11 @@ def _scale_gram(gram: FloatArray, atoms: UnitAtoms, exponents: Exponents) -> Flo
 
 
 def prepare_atoms(
-    atoms: FloatArray, *, gram: FloatArray | None = None, build_gram: bool = True
+    atoms: FloatArray,
+    *,
+    gram: FloatArray | None = None,
+    build_gram: bool = True,
+    copies: Copies | None = None,
 ) -> PreparedAtoms:
     """Scale atoms and, where it is small enough, build their Gram matrix.
 
@@ -209,8 +237,10 @@ def prepare_atoms(
         ``atoms @ atoms.T`` if it is at hand.
     build_gram : bool
         Whether to build a Gram matrix that was not given, when it takes at most 1 GiB.
+    copies : Copies, optional
+        How longer atoms are made of these; without it atoms are what was given. Not together with `gram`.
     """
-    unit, exponents = _scaled(atoms)
+    unit, exponents = _scaled(atoms, copies or Copies())
     gram32 = None if gram is None else _scale_gram(gram, unit, exponents)
     trusted = gram32 is None
     if gram32 is None and (gram is not None or (build_gram and 4 * unit.n_atoms**2 <= GRAM_BYTES)):
@@ -220,6 +250,7 @@ def prepare_atoms(
     return PreparedAtoms(
         rows=unit.rows,
         scale=unit.scale,
+        copies=unit.copies,
         rows32=unit.rows.astype(np.float32, copy=False),
         exponents=exponents,
         gram32=np.empty((0, 0), np.float32) if gram32 is None else gram32,
@@ -239,5 +270,5 @@ def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
     if not len(old.gram32):
         return prepared
     new = prepared.unit(change.added)
-    products = np.hstack([new @ prepared.unit(part).T for part in _blocks(len(atoms))])
+    products = np.hstack([new @ prepared.unit(part).T for part in _blocks(0, len(atoms))])
     return replace(prepared, gram32=change.carry_square(old.gram32, products.astype(np.float32)))

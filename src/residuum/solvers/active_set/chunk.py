@@ -89,7 +89,9 @@ def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) ->
         hidden[ordered[same]] = np.inf
     double, single = (rows if rows.dtype == kind else np.empty((0, rows.shape[1]), kind) for kind in "df")
     inner = np.empty(0) if signed else prepared.inner
-    x = Rows(*map(_read_only, (double, single, scale)))
+    copies = prepared.copies
+    double, single, scale, places = map(_read_only, (double, single, scale, copies.places))
+    x = Rows(double, single, scale, places, copies.common, copies.own)
     weights = (weight, weight.astype(np.float32))
     arrays = (prepared.gram32, *weights, barred, hidden, prepared.lines, ridge, inner)
     return Atoms(x, *map(_read_only, arrays)), largest
@@ -114,7 +116,7 @@ class Chunk:
         self.state = self.queries.state
         self.state["shift"], self.state["status"] = shifts, RUNNING
         self.state["violation"] = self.state["gap"] = np.inf
-        self.work = make_scratch(self.room, *prepared.rows.shape)
+        self.work = make_scratch(self.room, prepared.n_atoms, prepared.length)
 
     @property
     def task(self) -> tuple[Atoms, Queries, Scratch, Limits]:
@@ -127,7 +129,7 @@ class Chunk:
         wider = {name: np.pad(getattr(self.queries, name), ((0, 0), (0, more))) for name in ("atom", "value")}
         self.queries = self.queries._replace(**wider)
         self.room += more
-        self.work = make_scratch(self.room, *self.prepared.rows.shape)
+        self.work = make_scratch(self.room, self.prepared.n_atoms, self.prepared.length)
 
     def run(self, mode: int, rows: Any, prices: FloatArray) -> None:
         """Run the kernel over rows, again with more room for those that ask for it."""
@@ -215,9 +217,12 @@ class Chunk:
         """X'r over the norm of r, in float32."""
         n = len(residuals)
         norms = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        padded = np.zeros((-(-n // BLOCK) * BLOCK, residuals.shape[1]), np.float32)
-        np.divide(residuals, np.where(norms > 0, norms, 1.0)[:, None], out=padded[:n], casting="same_kind")
-        prices = padded @ self.prepared.rows32.T  # (n padded, n_atoms)
+        divisors = np.where(norms > 0, norms, 1.0)[:, None]
+        padded = np.zeros((-(-n // BLOCK) * BLOCK, self.prepared.rows.shape[1]), np.float32)
+        prices = np.empty((len(padded), self.prepared.n_atoms), np.float32)
+        for some, folded in self.prepared.copies.folded(residuals):
+            np.divide(folded, divisors, out=padded[:n], casting="same_kind")
+            np.matmul(padded, self.prepared.rows32[some].T, out=prices[:, some])
         scale = self.prepared.scale.astype(np.float32)
         if (scale != 1).any():
             prices *= scale

@@ -14,7 +14,8 @@ from residuum.system.threads import run_chunks, thread_count
 from .atoms import PreparedAtoms, prepare_atoms, unit_rows
 
 REACHABLE = 1e-12  # smaller tolerances do not make a query go on: they are met by rounding, or not
-CHUNK = 240  # queries handled together by one thread
+CHUNK = 240  # queries handled together by one thread, fewer where they are long
+CHUNK_ENTRIES, FEWEST = 1 << 22, 48
 # New atoms in the first round and in later ones, sweeps of coordinate descent. Signed supports are larger and
 # their atoms closer to dependent: they are approached in smaller steps.
 EFFORT = {False: (48, 48, 10), True: (24, 8, 20)}
@@ -70,13 +71,15 @@ def solve_active_set(
         atoms = prepare_atoms(atoms, gram=gram, build_gram=4 * len(queries) >= len(atoms))
     view, largest = compiled.kernel_atoms(atoms, l1, l2, bool(signed))
     most = 1000 if max_iter is None else int(max_iter)
-    target = max(float(tol), REACHABLE)
-    limits = compiled.Limits(bool(signed), target, float(tol), 1e-4 * target, *EFFORT[bool(signed)], most)
+    stretch = atoms.copies.stretch  # gaps are relative to the longer queries inside
+    wish = float(tol) / stretch
+    target = max(wish, REACHABLE)
+    limits = compiled.Limits(bool(signed), target, wish, 1e-4 * target, *EFFORT[bool(signed)], most)
     warm = None if x0 is None else sp.csr_array(x0)
     results: dict[int, tuple] = {}
 
     def work(start: int, stop: int) -> None:
-        given = queries[start:stop]
+        given = atoms.copies.queries(queries[start:stop])
         unit, norms, exponents = unit_rows(given)
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             shifts = 0.5 * l1 * atoms.scale[largest] / norms
@@ -89,10 +92,13 @@ def solve_active_set(
         codes = chunk.codes(norms, exponents)
         chunk.prove(codes, given, norms, exponents)
         state = chunk.state
-        converged = (state["violation"] <= np.maximum(tol, state["rounding"])) & (state["gap"] <= tol)
-        results[start] = (*codes, state["n_iter"], state["violation"], state["gap"], converged)
+        violation, rounding = np.sqrt(stretch) * state["violation"], np.sqrt(stretch) * state["rounding"]
+        gap = atoms.copies.gap(state["gap"])
+        converged = (violation <= np.maximum(tol, rounding)) & (gap <= tol)
+        results[start] = (*codes, state["n_iter"], violation, gap, converged)
 
-    run_chunks(work, len(queries), CHUNK, thread_count(n_jobs))
+    size = max(FEWEST, min(CHUNK, CHUNK_ENTRIES // max(atoms.length, 1)))
+    run_chunks(work, len(queries), size, thread_count(n_jobs))
     return _gather([results[start] for start in sorted(results)], atoms.n_atoms)
 
 

@@ -58,29 +58,49 @@ def _dot_in_quarters(a, b):
 
 
 @njit(**INNER)
+def _row_product(x, j, r):
+    """Product of row j with the first entries of r."""
+    if x.double.shape[0] > 0:
+        return _dot_in_quarters(x.double[j], r)
+    return _dot_in_quarters(x.single[j], r)
+
+
+@njit(**INNER)
 def correlation(x, j, r):
     """x_j'r."""
-    s = _dot_in_quarters(x.double[j], r) if x.double.shape[0] > 0 else _dot_in_quarters(x.single[j], r)
+    s = _row_product(x, j, r)
+    if x.place.shape[0] > 0:
+        s = x.common * s + x.own * _row_product(x, j, r[x.place[j] * x.double.shape[1] :])
     return x.scale[j] * s
+
+
+@njit(**INNER)
+def _subtract_row(x, j, v, r):
+    """Subtract v times row j from the first entries of r."""
+    if x.double.shape[0] > 0:
+        row = x.double[j]
+        for k in range(row.shape[0]):
+            r[k] -= v * row[k]
+    else:
+        row32 = x.single[j]
+        for k in range(row32.shape[0]):
+            r[k] -= v * row32[k]
 
 
 @njit(**INNER)
 def subtract(x, j, c, r):
     """r -= c x_j."""
     v = c * x.scale[j]
-    if x.double.shape[0] > 0:
-        row = x.double[j]
-        for k in range(r.shape[0]):
-            r[k] -= v * row[k]
+    if x.place.shape[0] > 0:
+        _subtract_row(x, j, v * x.common, r)
+        _subtract_row(x, j, v * x.own, r[x.place[j] * x.double.shape[1] :])
     else:
-        row32 = x.single[j]
-        for k in range(r.shape[0]):
-            r[k] -= v * row32[k]
+        _subtract_row(x, j, v, r)
 
 
 @njit(**INNER)
-def copy_atom(x, j, out):
-    """out[:n_features] = x_j."""
+def copy_row(x, j, out):
+    """Copy row j of unit norm."""
     v, d = x.scale[j], x.double.shape[1]
     if x.double.shape[0] > 0:
         row = x.double[j]
@@ -102,16 +122,17 @@ def _fetch(row, source, atom, n):
 @njit(**INNER)
 def gram_from_features(work, n, x, y):
     """Gram matrix and b of the working set in float64."""
-    part = np.empty((n, y.shape[0]))
+    part = np.empty((n, x.double.shape[1]))
     for a in range(n):
-        copy_atom(x, work.atom[a], part[a])
+        copy_row(x, work.atom[a], part[a])
         work.member[a].have = True
-        work.member[a].b = dot(part[a], y)
+        work.member[a].b = correlation(x, work.atom[a], y)
     product = np.dot(part, part.T)
-    gram = work.gram
+    gram, atom, place, shared = work.gram, work.atom, x.place, x.common * x.common
     for a in range(n):
         for k in range(n):
-            gram[a, k] = product[a, k]
+            apart = place.shape[0] > 0 and place[atom[a]] != place[atom[k]]
+            gram[a, k] = shared * product[a, k] if apart else product[a, k]
 
 
 @njit(**INNER)

@@ -37,7 +37,7 @@ def _price_with_gram(p, corr, gram32, index, value, size):
 def compute_prices(task, mode, given):
     """Prices of all atoms: from X'y and the Gram matrix to the end, else those of the residual as given."""
     query = task.query
-    size, shift, d = query.state[0].size, query.state[0].shift, query.y.shape[0]
+    size, shift, d = query.state[0].size, query.state[0].shift, task.atoms.x.double.shape[1]
     reach = 0.0
     for a in range(size):
         reach += abs(query.value[a])

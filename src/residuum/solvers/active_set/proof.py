@@ -58,7 +58,8 @@ class Case(NamedTuple):
     def long_atoms(self, positions: IntArray) -> FloatArray:
         """Some unit atoms with all the digits there are."""
         prepared = self.prepared
-        return prepared.rows[positions].astype(LONG) * prepared.scale[positions, None].astype(LONG)
+        rows = prepared.rows[positions].astype(LONG) * prepared.scale[positions, None].astype(LONG)
+        return prepared.copies.atoms(rows, positions)
 
 
 class Excess(NamedTuple):
@@ -231,14 +232,16 @@ def _leaning(case: Case, equations: Equations, point: Point, some: IntArray) -> 
 
 def _depend_exactly(case: Case, equations: Equations, some: IntArray) -> Flags:
     """Which of some atoms depend exactly on W, so that their price is exactly zero."""
-    rows, exempt = case.prepared.rows, np.zeros(len(some), dtype=bool)
+    rows, copies, exempt = case.prepared.rows, case.prepared.copies, np.zeros(len(some), dtype=bool)
     if case.shift > 0 or case.atoms.ridge.any():
         return exempt
     # Nearly duplicates depend exactly on atoms hardly ever, and may be many.
     near = np.flatnonzero((_apart(case, equations, some)[1] <= NEAR) & (case.atoms.barred[some] == 0))
-    work = float(len(equations.members)) * (len(equations.members) + len(near)) * rows.shape[1]
+    work = float(len(equations.members)) * (len(equations.members) + len(near)) * case.prepared.length
     if len(near) and work <= MOST_EXACT:
-        exempt[near] = are_combinations(rows[some[near]], rows[equations.members])
+        # Weights that are not zero do not change which atoms are dependent.
+        both = (copies.atoms(rows[j], j, weighted=False) for j in (some[near], equations.members))
+        exempt[near] = are_combinations(*both)
     return exempt
 
 

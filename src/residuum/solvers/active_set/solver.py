@@ -1,4 +1,7 @@
-"""``min_c ||y - Xc||^2 + l2*||c||^2 + l1*||c||_1``, c >= 0 or of any sign, solved exactly by working sets."""
+"""``min_c ||y - Xc||^2 + l2*||c||^2 + l1*||c||_1``, c >= 0 or of any sign, solved exactly by working sets.
+
+Likewise with ``shared*||y - Xc||^2 + classwise*sum_k ||y - X_k c_k||^2`` in the place of the first term.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem, Solution
 
 from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
+from .copies import Copies
 from .engine import solve_active_set
 
 
 class ActiveSet:
     """Non-negative least squares, lasso and elastic net with either, to a certificate.
 
-    Takes problems with shared = 1, classwise = 0 and neg_weight 0 (codes of any sign, l1 > 0) or inf
+    Takes problems with shared + classwise = 1 and neg_weight 0 (codes of any sign, l1 > 0) or inf
     (non-negative codes).
 
     Parameters
@@ -36,9 +40,10 @@ class ActiveSet:
         self, problem: CodingProblem, dictionary: Dictionary, *, tol: float = 1e-10, n_jobs: int | None = None
     ) -> None:
         nonnegative = math.isinf(problem.neg_weight)
-        if problem.shared != 1 or problem.classwise or not (nonnegative or problem.neg_weight == 0):
+        weights = (problem.shared, problem.classwise)
+        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-15 or not (nonnegative or problem.neg_weight == 0):
             raise ValueError(
-                "The exact solver needs shared=1, classwise=0 and neg_weight 0 or inf. "
+                "The exact solver needs weights shared + classwise = 1 and neg_weight 0 or inf. "
                 f"Got {problem} instead. Use the solver 'admm' or 'newton'."
             )
         self.problem, self.dictionary = problem, dictionary
@@ -51,7 +56,13 @@ class ActiveSet:
 
     @cached_property
     def _prepared(self) -> PreparedAtoms:
-        return prepare_atoms(self.dictionary.atoms)
+        return prepare_atoms(self.dictionary.atoms, copies=self._copies)
+
+    @property
+    def _copies(self) -> Copies:
+        if not self.problem.classwise:
+            return Copies()
+        return Copies(self.problem.shared, self.problem.classwise, self.dictionary.starts)
 
     def prepare(self) -> None:
         """Prepare what depends on the dictionary alone now, and not at the first query."""
@@ -59,7 +70,7 @@ class ActiveSet:
 
     def follow(self, old: ActiveSet, change: Change) -> None:
         """Take over what `old` had prepared for the dictionary before a change, if it had."""
-        if "_prepared" in old.__dict__:
+        if "_prepared" in old.__dict__ and not self.problem.classwise:
             same = change.after is change.before  # another problem over the same atoms
             self.__dict__["_prepared"] = (
                 old._prepared if same else prepare_changed_atoms(old._prepared, change)

@@ -30,6 +30,8 @@ TO_THE_END, ONE_ROUND, CERTIFY = range(3)
 class Rows(NamedTuple):
     """The atoms in unit norm: atom j is ``scale[j]`` times row j of the array that is not empty.
 
+    Longer atoms (`copies`) have places: atom j is ``common`` times that, and further on ``own`` times that.
+
     There are two arrays because float32 rows are read without a copy in float64, and one function that reads
     either compiles faster than everything compiled for each.
     """
@@ -37,6 +39,9 @@ class Rows(NamedTuple):
     double: np.ndarray  # (n_atoms, n_features) or (0, n_features) float64
     single: np.ndarray  # (n_atoms, n_features) or (0, n_features) float32
     scale: np.ndarray  # (n_atoms,) float64
+    place: np.ndarray  # (n_atoms,) int64, or empty; in units of n_features
+    common: float
+    own: float
 
 
 class Atoms(NamedTuple):
@@ -50,7 +55,7 @@ class Atoms(NamedTuple):
     hidden: np.ndarray  # (n_atoms,) float32: inf for atoms that no certificate has to look at, else 0
     lines: np.ndarray  # (n_atoms,) int64: equal for atoms that are exactly multiples of each other
     ridge: np.ndarray  # (n_atoms,) float64
-    inner: np.ndarray  # (n_features,) float64 with X'inner >= 1, or empty
+    inner: np.ndarray  # float64, as long as a query, with X'inner >= 1, or empty
 
 
 # What is known of one query besides its support.
@@ -77,8 +82,8 @@ class Queries(NamedTuple):
     For a single query the arrays are without their first axis, but for `state`.
     """
 
-    y: np.ndarray  # (n, n_features) float64
-    residual: np.ndarray  # (n, n_features) float64
+    y: np.ndarray  # (n, n_features) float64, or as long as longer atoms
+    residual: np.ndarray  # likewise
     atom: np.ndarray  # (n, capacity) int32: the support
     value: np.ndarray  # (n, capacity) float64: the codes on it
     state: np.ndarray  # (n,) of STATE
@@ -147,10 +152,10 @@ class Scratch(NamedTuple):
     found: np.ndarray  # (n_atoms,) int32: atoms that were chosen
     price: np.ndarray  # (n_atoms,) float32: x_j'r
     excess: np.ndarray  # (n_atoms,) float32: by how much a price exceeds what is allowed
-    r: np.ndarray  # (n_features,): residual
+    r: np.ndarray  # residual
 
 
-def make_scratch(size: int, n_atoms: int, n_features: int) -> Scratch:
+def make_scratch(size: int, n_atoms: int, length: int) -> Scratch:
     """Allocate the memory of one thread for working sets of ``size`` atoms."""
     return Scratch(
         atom=np.zeros(size, np.int32),
@@ -164,5 +169,5 @@ def make_scratch(size: int, n_atoms: int, n_features: int) -> Scratch:
         found=np.empty(n_atoms, np.int32),
         price=np.empty(n_atoms, np.float32),
         excess=np.empty(n_atoms, np.float32),
-        r=np.empty(n_features),
+        r=np.empty(length),
     )
