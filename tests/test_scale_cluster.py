@@ -15,6 +15,7 @@ from residuum import CRC, NRC, SoftNRC, save_model, scale
 from residuum.cli.main import main
 from residuum.errors import DataError
 from residuum.problem import dense
+from residuum.scale.cluster import local_workers
 from residuum.scale.runner import ClusterError
 
 distributed = pytest.importorskip("distributed")
@@ -31,12 +32,7 @@ def samples():
 
 @pytest.fixture(scope="module")
 def cluster():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp://"
-        ) as started,
-        distributed.Client(started, direct_to_workers=True) as client,
-    ):
+    with local_workers(2, protocol="tcp://") as client:
         yield client
 
 
@@ -95,6 +91,35 @@ def test_many_queries_on_a_cluster_with_a_killed_worker(cluster, tmp_path):
     for file in alone.iterdir():
         assert (together / file.name).read_bytes() == file.read_bytes()
     assert not list(together.glob(".*"))
+
+
+def die(part):
+    """Kill the worker that works on part 1, as the kernel does when memory is short."""
+    if part == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+def failures(dask_scheduler, allowed):
+    dask_scheduler.allowed_failures, before = allowed, dask_scheduler.allowed_failures
+    return before
+
+
+def test_a_part_that_kills_its_workers_is_named(cluster):
+    before = cluster.run_on_scheduler(failures, allowed=0)
+    try:
+        with pytest.raises(ClusterError, match=r"again and again while they worked on 1\. .* memory"):
+            list(scale.Dask(cluster).map(die, [1]))
+    finally:
+        cluster.run_on_scheduler(failures, allowed=before)
+
+
+def test_a_worker_that_is_lost_twice_is_not_given_up(cluster):
+    """Dask closes a worker for good that is not there 15 s after it was lost, though it is starting again."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    assert parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")) > 24 * 3600
 
 
 def test_a_harmed_shard_is_named_by_the_worker(cluster, tmp_path):

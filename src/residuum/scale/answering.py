@@ -107,7 +107,9 @@ def answer(
     if sharded:
         about = {**model.shards_.read_as, "n_features": model.n_features_in_}
     else:
-        about = _opened(task.model, task.sha256).about.get("input", {})
+        saved = _opened(task.model, task.sha256)
+        n_features = getattr(saved.estimator, "n_features_in_", None)  # of a model that was fitted to arrays
+        about = {"n_features": n_features, **saved.about.get("input", {})}
     reading = _as_fitted(about, reading or {})
     pieces = [
         Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))
@@ -142,7 +144,7 @@ def _task(model: Any, what: str, out: Path) -> Task:
 
 def _as_fitted(about: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
     """How tables are read, by what was noted of the training samples."""
-    if "expected" in reading or about.get("kind") in (None, "images") or not about.get("n_features"):
+    if "expected" in reading or about.get("kind") == "images" or not about.get("n_features"):
         return reading
     columns = tuple(about.get("columns") or ()) or None
     without = tuple(about.get("without") or ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,16 +28,31 @@ def connected(where: str | None, memory: str | None = None, n_jobs: int | None =
         if where != "local" and not (count.isdecimal() and int(count)):
             raise UsageError(f"--cluster local:N takes a number of workers from 1 on. Got {where!r}.")
         n_workers = int(count) if count else allowed_cores(n_jobs)
-        with (
-            distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster, direct_to_workers=True) as client,
-        ):
+        with local_workers(n_workers) as client:
             yield Dask(client, memory=memory)
         return
     with _client(distributed, where) as client:
         yield Dask(client, memory=memory)
+
+
+@contextmanager
+def local_workers(n_workers: int, **settings: Any) -> Iterator[Any]:
+    """A client of worker processes on this machine, each with one thread; settings go to `LocalCluster`.
+
+    15 seconds after a worker is lost, Dask looks whether it is back, and if not gives it up for good. A
+    worker that was lost twice, or that starts slowly on a busy machine, is just not back yet. So here nobody
+    looks: the nanny of a worker restarts it, as often as it takes.
+    """
+    import dask
+
+    distributed = package("distributed", INSTALL)
+    wanted = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}),
+        distributed.LocalCluster(**(wanted | settings)) as cluster,
+        distributed.Client(cluster, direct_to_workers=True) as client,
+    ):
+        yield client
 
 
 def _client(distributed: Any, where: str) -> Any:
@@ -51,6 +67,8 @@ def _client(distributed: Any, where: str) -> Any:
             "--cluster takes local, local:N, the ADDRESS of a Dask scheduler such as tcp://host:8786, or its "
             f"FILE.json. Got {where!r}."
         )
+    # A scheduler that is lost is told once, by `ClusterError`, and not also by a traceback of Dask.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         return distributed.Client(**address, timeout=_PATIENCE, direct_to_workers=True)
     except (OSError, TimeoutError, ValueError) as error:

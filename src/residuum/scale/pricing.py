@@ -44,7 +44,7 @@ class Priced(NamedTuple):
 
     query: Integers  # of each candidate
     row: Integers  # of each candidate, in the shard
-    excess: FloatArray  # of each candidate
+    excess: FloatArray  # of each candidate, float32: only its order counts
     largest: FloatArray  # (n_queries,): largest excess of an atom outside the support, where no candidate is
     penalty: FloatArray  # (n_queries,): bound on the sum of max(excess, 0)^2, where no candidate is
 
@@ -171,10 +171,10 @@ def _settled(atoms: Any, request: Request, norms: FloatArray, best: Any, left: A
         entering = entering[np.argsort(-over[entering], kind="stable")][: request.most]
         extra.append((np.full(len(entering), i), some[entering], over[entering]))
     queries, more_rows, overs = (list(part) for part in zip(*extra, strict=True)) if extra else ([], [], [])
-    return Priced(
-        np.concatenate([query, *queries]).astype(np.int32),
-        np.concatenate([row, *more_rows]).astype(np.int32),
-        np.concatenate([excess, *overs]),
+    return Priced(  # in as few bytes as will do, since every shard sends it in every pass
+        np.concatenate([query, *queries]).astype(np.min_scalar_type(len(norms))),
+        np.concatenate([row, *more_rows]).astype(np.min_scalar_type(len(atoms))),
+        np.concatenate([excess, *overs]).astype(np.float32),
         largest,
         penalty,
     )
