@@ -33,6 +33,7 @@ GROUPS = {
     14: ("model_files", "model files"),
     15: ("fuzzing", "fuzzing"),
     16: ("resources", "resources"),
+    17: ("web_page", "web page"),
     18: ("command_line", "command line"),
     19: ("lies", "lying certificates"),
 }

@@ -1,6 +1,7 @@
 """SIGKILL, which no program can handle: what was finished is kept, and the same command finishes the rest.
 
-A worker process of ``reproduce`` is killed, or the whole command. Dask workers join when there are any.
+A worker process of ``reproduce`` is killed, or the whole command; in the full battery also the workers and
+the scheduler of Dask clusters (`clusters`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from battery import Case, Scope
+from battery import Case, Scope, clusters
 from battery.commands import COMMANDS, Patience, children, ended, run, started, work_folder
 
 MOMENTS = ("starting", "first result", "later")
@@ -32,6 +33,10 @@ def cases(scope: Scope) -> Iterator[Case]:
         for turn in range(scope.count(1, 10)):
             seed = 1000 * scope.seed + turn
             yield Case(f"{name}, killed, moment {seed}", partial(whole_command, name, seed))
+    if not scope.quick:
+        yield Case("Dask workers, killed 20 times", partial(clusters.many_kills, scope.seed, 20))
+        yield Case("Dask scheduler, killed", clusters.lost_scheduler)
+        yield Case("Dask worker, out of memory", clusters.worker_without_memory)
 
 
 def worker(moment: str, turn: int) -> None:

@@ -16,15 +16,15 @@ Wide = np.longdouble
 class Literal:
     """``min_c ||y - Xc||^2 + l2 ||c||^2 + l1 ||c||_1 + w ||min(c, 0)||^2 + gamma sum_k ||Xc - X_k c_k||^2``.
 
-    `alone` replaces ``||y - Xc||^2`` by ``sum_k ||y - X_k c_k||^2``. ``w = inf`` is ``c >= 0``;
-    with `summed` codes sum to one as well.
+    ``||y - Xc||^2`` has the weight 1 - own, and ``sum_k ||y - X_k c_k||^2`` has the weight own.
+    ``w = inf`` is ``c >= 0``; with `summed` codes sum to one as well.
     """
 
     l2: float = 0.0
     l1: float = 0.0
     w: float = 0.0
     gamma: float = 0.0
-    alone: bool = False
+    own: float = 0.0
     summed: bool = False
 
 
@@ -33,7 +33,7 @@ def literal_problem(fitted: Any) -> Literal:
     kind, n = type(fitted).__name__, fitted.dictionary_.n_atoms
     ridge = 0.001 * n / 700
     if kind == "NSC":
-        return Literal(l2=fitted.l2, alone=True)
+        return Literal(l2=fitted.l2, own=1.0)
     if kind == "SRC":
         return Literal(l1=fitted.l1, w=np.inf if fitted.positive else 0.0)
     if kind in ("CRC", "CROC"):
@@ -44,6 +44,8 @@ def literal_problem(fitted: Any) -> Literal:
         return Literal(w=np.inf)
     if kind == "SimplexRC":
         return Literal(l2=fitted.l2, w=np.inf, summed=True)
+    if kind == "CRNRC":
+        return Literal(own=fitted.gamma / (1 + fitted.gamma), w=np.inf)
     return Literal(l2=fitted.l2, w=fitted.neg_weight)
 
 
@@ -51,11 +53,9 @@ def value(problem: Literal, blocks: list[Any], y: Any, code: Any) -> Any:
     """The objective; infinite where a code is negative and must not be."""
     parts = _parts(blocks, code)
     whole = sum(parts)
-    if problem.alone:
-        fit = sum(np.sum((y - part) ** 2) for part in parts)
-    else:
-        fit = np.sum((y - whole) ** 2)
-        fit += problem.gamma * sum(np.sum((whole - part) ** 2) for part in parts)
+    fit = (1 - problem.own) * np.sum((y - whole) ** 2)
+    fit += problem.own * sum(np.sum((y - part) ** 2) for part in parts)
+    fit += problem.gamma * sum(np.sum((whole - part) ** 2) for part in parts)
     negative = np.minimum(code, 0)
     if np.isinf(problem.w) and negative.any():
         return Wide(np.inf)
@@ -68,11 +68,8 @@ def half_gradient(problem: Literal, blocks: list[Any], y: Any, code: Any) -> Any
     parts = _parts(blocks, code)
     whole, slopes = sum(parts), []
     for k, block in enumerate(blocks):
-        if problem.alone:
-            slope = block.T @ (parts[k] - y)
-        else:
-            slope = block.T @ (whole - y)
-            slope += problem.gamma * sum(block.T @ (whole - part) for j, part in enumerate(parts) if j != k)
+        slope = block.T @ ((1 - problem.own) * (whole - y) + problem.own * (parts[k] - y))
+        slope += problem.gamma * sum(block.T @ (whole - part) for j, part in enumerate(parts) if j != k)
         slopes.append(slope)
     slope = np.concatenate(slopes) + problem.l2 * code
     return slope if np.isinf(problem.w) else slope + problem.w * np.minimum(code, 0)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.linear_model import Lasso
 from battery import Case, Scope, Skipped
 from battery.optimality import Literal, half_gradient, literal_problem, unit, value, violation, wide_blocks
 from battery.subjects import dense
-from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC, lasso, nnls
+from residuum import CRC, CRNRC, CROC, NRC, NSC, SRC, ProCRC, SimplexRC, SoftNRC, lasso, nnls
 
 weights = st.sampled_from([1e-6, 1e-4, 0.01, 0.1, 1.0, 10.0])
 SUBJECTS: dict[str, Any] = {
@@ -38,6 +39,7 @@ SUBJECTS: dict[str, Any] = {
     "NRC exact": st.builds(NRC, solver=st.just("exact")),
     "SoftNRC": st.builds(SoftNRC, l2=weights, neg_weight=st.sampled_from([0.0, 0.01, 1.0, 100.0, math.inf])),
     "SimplexRC": st.builds(SimplexRC, l2=st.just(0.0) | weights),
+    "CRNRC": st.builds(CRNRC, gamma=weights),
 }
 
 
@@ -161,10 +163,10 @@ def oracle_values(problem: Literal, blocks: Any, target: Any) -> dict[str, Any]:
         if n <= 8:
             found["brute force"] = simplex_by_brute_force(X, y, problem.l2)[0]
     elif problem.l1 == 0 and math.isinf(problem.w):
-        stacked, longer = np.vstack([X, math.sqrt(problem.l2) * np.eye(n)]), np.concatenate([y, np.zeros(n)])
-        found["SciPy's nnls"] = scipy_nnls(stacked, longer)[0]
+        stacked = stacked_rows(problem, narrow, y)
+        found["SciPy's nnls"] = scipy_nnls(*stacked)[0]
         if n <= 8:
-            found["brute force"] = nnls_by_brute_force(X, y, problem.l2)[0]
+            found["brute force"] = nnls_by_brute_force(*stacked)[0]
     elif problem.l1:
         search = Lasso(
             alpha=problem.l1 / (2 * len(y)), fit_intercept=False, positive=math.isinf(problem.w), tol=1e-12,
@@ -181,20 +183,19 @@ def oracle_values(problem: Literal, blocks: Any, target: Any) -> dict[str, Any]:
 
 
 def stacked_rows(problem: Literal, blocks: list[Any], y: Any) -> tuple[Any, Any]:
-    """Rows whose sum of squares is the objective of a linear problem."""
+    """Rows whose sum of squares is the objective, but for bounds."""
     X, n, start = np.hstack(blocks), sum(block.shape[1] for block in blocks), 0
     rows, right = [], []
     for block in blocks:
         only = np.zeros_like(X)
         only[:, start : start + block.shape[1]] = block
         start += block.shape[1]
-        rows.append(only if problem.alone else math.sqrt(problem.gamma) * (X - only))
-        right.append(y if problem.alone else np.zeros(len(y)))
-    if not problem.alone:
-        rows.append(X)
-        right.append(y)
-    rows.append(math.sqrt(problem.l2) * np.eye(n))
-    return np.vstack(rows), np.concatenate([*right, np.zeros(n)])
+        rows += [math.sqrt(problem.own) * only, math.sqrt(problem.gamma) * (X - only)]
+        right += [math.sqrt(problem.own) * y, np.zeros(len(y))]
+    rows += [math.sqrt(1 - problem.own) * X, math.sqrt(problem.l2) * np.eye(n)]
+    right += [math.sqrt(1 - problem.own) * y, np.zeros(n)]
+    keep = [bool(part.any()) for part in rows]  # no rows of zeros
+    return np.vstack(list(compress(rows, keep))), np.concatenate(list(compress(right, keep)))
 
 
 def is_unique(problem: Literal, blocks: Any, target: Any, code: Any) -> bool:
@@ -276,7 +277,8 @@ def check_by_clarabel(model: Any, data: Samples) -> None:
         c = cvxpy.Variable(int(ends[-1]))
         parts = [block @ c[a:b] for block, a, b in zip(narrow, ends, ends[1:], strict=False)]
         whole, y = sum(parts), target.astype(float)
-        fit = sum(cvxpy.sum_squares(y - p) for p in parts) if problem.alone else cvxpy.sum_squares(y - whole)
+        fit = problem.own * sum(cvxpy.sum_squares(y - p) for p in parts)
+        fit += (1 - problem.own) * cvxpy.sum_squares(y - whole)
         objective = fit + problem.l2 * cvxpy.sum_squares(c) + problem.l1 * cvxpy.norm1(c)
         objective += problem.gamma * sum(cvxpy.sum_squares(whole - p) for p in parts)
         if not math.isinf(problem.w):
