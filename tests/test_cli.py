@@ -103,7 +103,7 @@ def test_no_argument_shows_help_and_version_is_the_packages(capsys):
         (["compare", "--n-jobs", "0"], "n_jobs must be -1"),
         (
             ["compare", "--methods", "NRC,magic"],
-            "SVM, softmax, kNN, boosting, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC. Got magic.",
+            "kNN, boosting, NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC, CRNRC. Got magic.",
         ),
         (["compare", "--methods", ""], "Got an empty list"),
         (["compare", "a.csv", "surplus"], "unexpected extra argument"),
@@ -364,3 +364,15 @@ def test_out_with_a_name_that_is_not_utf8(inside, tmp_path):
     assert "run-\\udcff" in error
     assert (tmp_path / name / "report.html").is_file()
     assert json.loads(text)["folder"] == name
+
+
+def test_a_deleted_current_folder_is_named(tmp_path, capsys, monkeypatch):
+    """`os.getcwd` says no more than that something does not exist."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FileNotFoundError) as found:
+        os.getcwd()  # noqa: PTH109
+    assert cli._report(found.value, debug=False) == 1
+    assert "The current folder was deleted." in capsys.readouterr().err

@@ -390,7 +390,7 @@ def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_pat
         (
             ["--method", "magic"],
             2,
-            "--method must be auto or one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC. Got",
+            "must be auto or one of NSC, SRC, CRC, CROC, ProCRC, NRC, SoftNRC, SimplexRC, CRNRC. Got",
         ),
         (["--set", "l3=1"], 2, "SoftNRC has class_weight, l2, n_jobs, neg_weight, rule, tol"),
         (["--set", "l2"], 2, "must look like NAME=VALUE"),

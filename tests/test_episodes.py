@@ -17,7 +17,7 @@ from residuum.cli import main as cli
 from residuum.errors import InterruptedRunError
 from residuum.experiments import episodes
 from residuum.experiments.compared_data import Data
-from residuum.experiments.episode_methods import METHODS, OTHERS, OURS
+from residuum.experiments.episode_methods import CONTENDERS, OTHERS, OURS
 from residuum.experiments.episode_report import interval, tables, verdicts
 from residuum.experiments.runner import CELLS, open_folder
 
@@ -134,18 +134,18 @@ def test_simple_methods_vs_scikit_learn(embeddings, name, reference):
     episode = embeddings.draw(1, 4)
     train, queries = embeddings.unit_samples(episode, "none")
     expected = (reference or KNeighborsClassifier(1)).fit(train, episode.train_classes).predict(queries)
-    scores = METHODS[name](train, episode.train_classes, queries)
+    scores = CONTENDERS[name](train, episode.train_classes, queries)
     np.testing.assert_array_equal(scores.values.argmax(axis=1), expected)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CONTENDERS)
 @pytest.mark.parametrize("ways", [2, 3])
 def test_every_method_has_a_score_for_every_class_and_finds_its_training_samples(data, method, ways):
     settings = episodes.Settings((method,), (4,), ways=ways, queries=3, unknown=1, episodes=2)
     embeddings = episodes.Embeddings(data, settings)
     episode = embeddings.draw(0, 4)
     train, _ = embeddings.unit_samples(episode, "none")
-    scores = METHODS[method](train, episode.train_classes, train)
+    scores = CONTENDERS[method](train, episode.train_classes, train)
     assert scores.values.shape == (4 * ways, ways)
     assert np.mean(scores.values.argmax(axis=1) == episode.train_classes) > 0.9
 
@@ -322,7 +322,7 @@ def test_bad_input_is_one_line_and_its_exit_code(run, tmp_path, args, code, word
     assert not (tmp_path / "residuum-runs").exists()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CONTENDERS)
 def test_answers_are_those_of_all_features(data, settings, method):
     """Fewer features that keep the inner products change no score; logistic regression stops early."""
     embeddings = episodes.Embeddings(data, settings)
@@ -330,6 +330,6 @@ def test_answers_are_those_of_all_features(data, settings, method):
     train, queries = (normalize(data.samples[rows]) for rows in (episode.train, episode.queries))
     few = episodes.in_few_dimensions(train, queries)
     assert few[0].shape[1] < train.shape[1]
-    small = METHODS[method](few[0], episode.train_classes, few[1])
-    whole = METHODS[method](train, episode.train_classes, queries)
+    small = CONTENDERS[method](few[0], episode.train_classes, few[1])
+    whole = CONTENDERS[method](train, episode.train_classes, queries)
     np.testing.assert_allclose(small.values, whole.values, atol=0.02 if method == "logistic" else 1e-8)

@@ -1,5 +1,6 @@
 """``residuum serve`` in a real process: its answers are those of the library, whatever the format."""
 
+import asyncio
 import io
 import json
 import socket
@@ -306,3 +307,35 @@ def test_a_port_that_is_taken_ends_with_exit_code_2(digits):
     with serving("serve", digits.folder / "m.residuum", "--port", digits.port) as server:
         assert server.process.wait(PATIENCE) == 2
         server.wait_for("Choose another --port")
+
+
+def test_an_error_that_nobody_foresaw_is_counted_and_told_on_standard_error(capsys):
+    from starlette.routing import Route
+
+    from residuum.server.guards import Guarded
+    from residuum.server.metrics import Layout, Metrics
+    from residuum.server.running import Settings
+
+    metrics = Metrics(Layout(()))
+
+    async def broken(request):
+        raise ZeroDivisionError("a secret of the server")
+
+    async def ask():
+        app = Guarded([Route("/broken", broken)], Settings(port=80).guards(metrics))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get("/broken")
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == 422
+    assert "secret" not in answer.text
+    assert metrics.value("residuum_unexpected_errors_total") == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["serve"], ["explore", "--no-browser"]])
+def test_a_model_in_shards_is_refused_with_what_to_do(command, tmp_path, capsys):
+    (tmp_path / "model.json").write_text("{}")
+    assert main([*command, str(tmp_path)]) == 3
+    assert "residuum.scale.load_model" in capsys.readouterr().err

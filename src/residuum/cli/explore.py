@@ -90,7 +90,7 @@ def _opened(source: Path | None, test: Path | None, options: dict[str, Any]) -> 
 def _is_model(source: Path) -> bool:
     """Whether a file is one of 'residuum fit', by its name or else by its content; .npz are archives too."""
     if source.suffix == ".residuum" or not source.is_file():
-        return source.suffix == ".residuum"
+        return source.suffix == ".residuum" or (source / "model.json").is_file()  # refused: in shards
     return source.suffix.lower() not in (".npz", ".xlsx") and zipfile.is_zipfile(source)
 
 

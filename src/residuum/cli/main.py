@@ -153,6 +153,8 @@ def _report(error: BaseException, *, debug: bool) -> int:
         context = getattr(error, "ctx", None)
         hint = f" Try '{context.command_path} --help'." if context else ""
         text = f"Error: {error.format_message()}{hint}"
+    elif isinstance(error, FileNotFoundError) and error.filename is None:  # what os.getcwd raises
+        text = "Error: The current folder was deleted. Change to one that exists, and run the command again."
     elif isinstance(error, OSError) and error.strerror:
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
         if not where and error.errno in _FULL:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from residuum.errors import UsageError
-from residuum.estimators import CRC, NRC, NSC, SRC, ProCRC, SoftNRC
+from residuum.estimators import METHODS, NRC
 
 Array = npt.NDArray[Any]
 SIMPLESHOT = "SimpleShot"
@@ -69,15 +70,8 @@ def logistic(samples: Array, classes: Array, queries: Array) -> Scores:
     return Scores(model.predict_proba(queries), len(queries) * int(max(model.n_iter_) >= model.max_iter))
 
 
-OURS: dict[str, Method] = {
-    "SoftNRC": _residuals(SoftNRC),
-    "NRC": _residuals(NRC),
-    "NRC exact": _residuals(lambda: NRC(solver="exact")),
-    "CRC": _residuals(CRC),
-    "ProCRC": _residuals(ProCRC),
-    "SRC": _residuals(SRC),
-    "NSC": _residuals(NSC),
-}
+OURS: dict[str, Method] = {name: _residuals(kind) for name, kind in METHODS.items()}
+OURS["NRC exact"] = _residuals(partial(NRC, solver="exact"))
 OTHERS: dict[str, Method] = {
     "nearest centroid": nearest_centroid,
     "1-NN": nearest_neighbour,
@@ -85,18 +79,18 @@ OTHERS: dict[str, Method] = {
     "logistic": logistic,
     SIMPLESHOT: nearest_centroid,  # on samples less the mean of other classes, which `episodes` subtracts
 }
-METHODS = {**OURS, **OTHERS}
+CONTENDERS = {**OURS, **OTHERS}
 
 
 def choose_methods(names: str | None) -> tuple[str, ...]:
-    """Methods from a comma-separated list in any case, in the order of METHODS; None is all."""
+    """Methods from a comma-separated list in any case, in the order of CONTENDERS; None is all."""
     if names is None:
-        return tuple(METHODS)
+        return tuple(CONTENDERS)
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = {name.lower(): name for name in METHODS}
+    known = {name.lower(): name for name in CONTENDERS}
     unknown = [name for name in wanted if name.lower() not in known]
     if unknown or not wanted:
         got = ", ".join(unknown) or "an empty list"
-        raise UsageError(f"--methods must be some of {', '.join(METHODS)}. Got {got}.")
+        raise UsageError(f"--methods must be some of {', '.join(CONTENDERS)}. Got {got}.")
     chosen = {known[name.lower()] for name in wanted}
-    return tuple(name for name in METHODS if name in chosen)
+    return tuple(name for name in CONTENDERS if name in chosen)

@@ -26,7 +26,7 @@ from residuum.dictionary import unit_rows
 from residuum.errors import DataFormatError, UsageError
 from residuum.estimators.answers import margin
 from residuum.experiments.compared_data import Data
-from residuum.experiments.episode_methods import METHODS, SIMPLESHOT
+from residuum.experiments.episode_methods import CONTENDERS, SIMPLESHOT
 from residuum.experiments.episode_report import summarise
 from residuum.experiments.runner import CELLS, Cell, Job, OnStep, Say, read_cell, run_job
 from residuum.system.files import write_text
@@ -46,7 +46,7 @@ class Settings:
     Attributes
     ----------
     methods : tuple of str
-        Keys of METHODS.
+        Keys of CONTENDERS.
     shots : tuple of int
         Training samples of each known class.
     ways, queries : int
@@ -208,7 +208,7 @@ def measure(method: str, episode: Episode, samples: Array, queries: Array) -> di
     A query is the more likely known, the larger the score of its winning class, or ("margin") the larger the
     distance to the score of the runner-up.
     """
-    found = METHODS[method](samples, episode.train_classes, queries)
+    found = CONTENDERS[method](samples, episode.train_classes, queries)
     n_known = len(episode.query_classes)
     right = found.values[:n_known].argmax(axis=1) == episode.query_classes
     measures = {"accuracy": float(right.mean()), "unconverged": found.unconverged}

@@ -140,6 +140,8 @@ def _usable_rows(data: OwnData, place: Place, missing: str) -> Array:
     usable = np.ones(len(X), dtype=bool)
     for first in range(0, len(X), 4096):
         block = X[first : first + 4096]
+        if X.dtype != object and np.isfinite(block).all():
+            continue
         gaps = missing_cells(block)
         wrong = np.zeros_like(gaps) if X.dtype == object else np.isinf(block)
         for cells, is_error in ((wrong, True), (gaps, missing == "error")):

@@ -90,6 +90,8 @@ class Guards:
     limits : Limits
     observe : callable
         Called as ``observe(path, status, seconds)`` after every request.
+    unforeseen : callable
+        Called after every error that nobody foresaw, which the client sees as status 422.
     debug : bool
         Whether standard error gets the traceback of an unexpected error.
     """
@@ -102,6 +104,7 @@ class Guards:
     content_types: Collection[str] = CONTENT_TYPES
     limits: Limits = field(default_factory=Limits)
     observe: Observe = lambda path, status, seconds: None
+    unforeseen: Callable[[], None] = lambda: None
     debug: bool = False
 
 

@@ -155,7 +155,7 @@ class _Exchange:
                 except _GoneError:
                     return
                 except Exception as error:
-                    await self._refuse(_as_refusal(error, self.guards.debug))
+                    await self._refuse(_as_refusal(error, self.guards))
         except TimeoutError:
             with contextlib.suppress(Exception):
                 await self._refuse(RequestError(408, f"The request took longer than {limit:g} seconds."))
@@ -253,8 +253,8 @@ def _replay(body: bytes) -> Any:
     return receive
 
 
-def _as_refusal(error: Exception, debug: bool) -> RequestError:
-    """What to tell the client of an error."""
+def _as_refusal(error: Exception, guards: Guards) -> RequestError:
+    """What to tell the client of an error; whoever runs the server is told of one that nobody foresaw."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, HTTPException):
@@ -265,7 +265,8 @@ def _as_refusal(error: Exception, debug: bool) -> RequestError:
         return RequestError(400, " ".join(str(error).split()))
     if isinstance(error, MemoryError):
         return RequestError(413, "There is not enough memory for this request. Send fewer queries at a time.")
-    if debug:
+    guards.unforeseen()
+    if guards.debug:
         traceback.print_exception(error)
     else:
         name = type(error).__name__

@@ -20,6 +20,7 @@ COUNTERS = {
     "residuum_queries_total": "Queries that were answered.",
     "residuum_turns_total": "Calls of the solver, each for all the requests that were waiting.",
     "residuum_turn_requests_total": "Requests, or parts of large ones, in these calls.",
+    "residuum_unexpected_errors_total": "Errors that were not foreseen, which clients saw as status 422.",
     "residuum_reloads_total": "Models that were read again after SIGHUP.",
     "residuum_reload_failures_total": "Models that could not be read again, so that the old one stayed.",
 }
