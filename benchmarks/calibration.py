@@ -10,19 +10,16 @@ softmax(-residuals), which no method of the library calls a probability; "ours" 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 import sklearn
 from scipy.special import softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
+from stored import add_option, store
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ConfidentClassifier, ProCRC, SoftNRC
 from residuum.estimators.calibration import expected_calibration_error
-from residuum.system.files import write_text
-from residuum.system.json_text import to_json
-from residuum.system.machine import machine_facts
 
 CLASSIFIERS = [
     NSC(),
@@ -47,7 +44,7 @@ def sklearn_error(classifier, X, y, Q, truth) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="Also write rows and machine facts here.")
+    add_option(parser)
     file, rows = parser.parse_args().json, []
     X, y = load_digits(return_X_y=True)
     half = len(y) // 2
@@ -67,8 +64,7 @@ def main() -> None:
         print(f"{classifier!r:<46}{numbers}" + "".join(f"{error:>12.3f}" for error in errors), flush=True)
         values = (100 * correct.mean(), model.temperature_, *errors)
         rows.append({"classifier": repr(classifier), **dict(zip(heads, map(float, values), strict=True))})
-    if file:
-        write_text(file, to_json({"machine": machine_facts(), "rows": rows}))
+    store(file, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 
 import numpy as np
 from sklearn.datasets import load_digits
+from stored import add_option, store
 
 from residuum import CRC, NRC, EigenfacePCA, SoftNRC
 from residuum.errors import DataNotFoundError
@@ -70,7 +71,8 @@ DATA = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=3)
-    args = parser.parse_args()
+    add_option(parser)
+    args, kept = parser.parse_args(), []
     print(f"| {args.trials} trials, accuracy % | {' | '.join(METHODS)} |")
     print("|---" * (len(METHODS) + 1) + "|")
     for name, split in DATA.items():
@@ -85,6 +87,8 @@ def main() -> None:
             continue
         cells = [f"{np.mean(s):.1f} ± {np.std(s, ddof=1):.1f}" for s in scores.values()]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        kept.append({"data": name, **scores})
+    store(args.json, {"trials": args.trials, "rows": kept})
 
 
 if __name__ == "__main__":

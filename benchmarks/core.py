@@ -1,6 +1,6 @@
-"""Time `predict` as multiples of one float64 product queries x atoms, in one run.
+"""Processor time of `predict` as multiples of one float64 product queries x atoms, in one run.
 
-    python benchmarks/core.py [--features 500] [--atoms 3000] [--queries 2000] [--repeats 5]
+    OMP_NUM_THREADS=1 python benchmarks/core.py [--features 500] [--atoms 3000] [--queries 2000] [--repeats 5]
 
 Non-negative mixtures of sparse parts stand in for images. Ratios are the smallest over the repeats, so a busy
 machine disturbs them little. Memory is what `predict` allocates beyond its inputs.
@@ -14,6 +14,7 @@ import tracemalloc
 import warnings
 
 import numpy as np
+from stored import add_option, store
 from threadpoolctl import threadpool_limits
 
 from residuum import CRC, CROC, NRC, NSC, ProCRC, SoftNRC
@@ -35,9 +36,9 @@ def mixtures(n_samples: int, n_features: int, n_classes: int, seed: int):
 def smallest(function, repeats: int) -> float:
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -56,10 +57,11 @@ def main() -> None:
         ("atoms", 3000),
         ("queries", 2000),
         ("repeats", 5),
-        ("threads", 2),
+        ("threads", 1),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    args = parser.parse_args()
+    add_option(parser)
+    args, kept = parser.parse_args(), []
     X, y = mixtures(args.atoms, args.features, 10, seed=1)
     Q, truth = mixtures(args.queries, args.features, 10, seed=2)
     methods = {
@@ -91,6 +93,9 @@ def main() -> None:
                 f" {memory:7.0f} {accuracy:9.3f}",
                 flush=True,
             )
+            ratios = {"float64": row[0] / gemm, "float32": row[1] / gemm}
+            kept.append({"method": name, **ratios, "MiB": memory, "accuracy": float(accuracy)})
+    store(args.json, {"arguments": {**vars(args), "json": None}, "rows": kept})
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ of trials), and one of what was chosen most often, seconds of processor time of 
 proof. Every result is kept in a file as soon as it is there, so that a run that was stopped goes on where it
 was; `--report` prints what there is.
 
-CRNRC and CNRC are defined here and not in the library; docs/descendants.md says why.
+CNRC is defined here and not in the library; docs/descendants.md says why.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 import warnings
 from collections import Counter
@@ -30,6 +29,7 @@ from sklearn.datasets import load_digits
 
 from residuum import (
     CRCCV,
+    CRNRCCV,
     NRC,
     NRCCV,
     NSCCV,
@@ -44,63 +44,12 @@ from residuum.dictionary import Dictionary
 from residuum.estimators.base import POSITIVE, RULE, RepresentationClassifier
 from residuum.experiments.compared_data import random_split
 from residuum.paper.data import load_dataset
-from residuum.problem import CodingProblem, Solution
+from residuum.problem import Solution
 from residuum.selection.base import Candidate, Grid, GridSelector, by_setting
 from residuum.selection.folds import Fold, rule_scores
-from residuum.solvers.active_set import prepare_atoms, solve_active_set
 from residuum.system.files import write_text
 
-# Two descendants that are only measured
-
-
-class Stacked:
-    """``min_c shared*||y - Xc||^2 + classwise*sum_k ||y - X_k c_k||^2`` over c >= 0; the weights sum to 1.
-
-    That is non-negative least squares over the atoms ``(sqrt(shared) x; 0; sqrt(classwise) x; 0)``, the last
-    in the block of their class, so that the exact engine serves; it takes K + 1 times the memory.
-    """
-
-    has_threads = True
-    entries_per_query = 64
-
-    def __init__(self, problem: CodingProblem, dictionary: Dictionary) -> None:
-        self.problem, self.dictionary = problem, dictionary
-        n_atoms, n_features = dictionary.atoms.shape
-        stacked = np.zeros((n_atoms, dictionary.n_classes + 1, n_features))
-        stacked[:, 0] = math.sqrt(problem.shared) * dictionary.atoms
-        stacked[np.arange(n_atoms), 1 + dictionary.atom_class] = (
-            math.sqrt(problem.classwise) * dictionary.atoms
-        )
-        self._prepared = prepare_atoms(stacked.reshape(n_atoms, -1))
-
-    def prepare(self) -> None:
-        """Nothing is left to do."""
-
-    def solve(self, queries: Any, *, certify: bool = True) -> Solution:
-        """Code every query."""
-        parts = [math.sqrt(self.problem.shared) * queries]
-        parts += [math.sqrt(self.problem.classwise) * queries] * self.dictionary.n_classes
-        return solve_active_set(self._prepared, np.hstack(parts))
-
-
-class CRNRC(RepresentationClassifier):
-    """``min_c ||y - Xc||^2 + gamma * sum_k ||y - X_k c_k||^2  s.t.  c >= 0`` (Yin and Wu 2020).
-
-    Class-specific residual constraint non-negative representation, to its optimum. Divided by 1 + gamma it
-    is the common problem with ``shared = 1/(1 + gamma)`` and ``classwise = gamma/(1 + gamma)``.
-    """
-
-    _parameter_constraints = {"gamma": [POSITIVE], "rule": [RULE]}
-
-    def __init__(self, *, gamma: float = 0.01, rule: str = "residual") -> None:
-        self.gamma = gamma
-        self.rule = rule
-
-    def _make_solver(self, dictionary: Dictionary) -> Any:
-        share = 1 / (1 + self.gamma)
-        return Stacked(
-            CodingProblem(shared=share, classwise=self.gamma * share, neg_weight=math.inf), dictionary
-        )
+# A descendant that is only measured
 
 
 class Neighbours:
@@ -151,22 +100,6 @@ class CNRC(RepresentationClassifier):
 
     def _make_solver(self, dictionary: Dictionary) -> Any:
         return Neighbours([self.l2], dictionary)
-
-
-class CRNRCCV(GridSelector):
-    """`CRNRC` with gamma chosen by cross-validation."""
-
-    classifier = CRNRC
-    grids = (Grid("gammas", "gamma", (0.01, 0.1, 1.0, 10.0), largest_first=False),)
-    gammas = rules = cv = scoring = n_jobs = None
-
-    def __init__(self) -> None:
-        pass
-
-    def _fold_scores(self, fold: Fold, candidates: list[Candidate]) -> Iterator[tuple[int, np.ndarray]]:
-        for setting, index_of in by_setting(candidates):
-            codes = self.classifier(**setting)._make_solver(fold.plain).solve(fold.plain_queries).codes
-            yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
 
 
 class CNRCCV(GridSelector):

@@ -15,6 +15,7 @@ import statistics
 import time
 
 import numpy as np
+from stored import add_option, store
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC
 
@@ -75,7 +76,8 @@ def main():
     parser.add_argument("--classes", type=int, nargs="+", default=[100, 10])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--cpu", action="store_true", help="count processor time: for a busy machine")
-    options = parser.parse_args()
+    add_option(parser)
+    options, kept = parser.parse_args(), []
     if options.cpu:
         global clock
         clock = time.process_time
@@ -93,6 +95,8 @@ def main():
                 f"{name:10}{refit:12.1f}{enrol:12.2f}{ratios[0]:>12}{fit_call:12.1f}{enrol_call:12.2f}"
                 f"{ratios[1]:>12}{fitted:12.2f}{enrolled:12.2f}"
             )
+            kept.append({"classes": n_classes, "model": name, "refit ms": refit, "enrol ms": enrol})
+    store(options.json, {"atoms": options.atoms, "features": options.features, "rows": kept})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long one redraw of ``residuum explore`` takes: every method, every slider moved to a value that is new.
 
-    python benchmarks/explorer.py            # the bundled digits
+    OMP_NUM_THREADS=1 python benchmarks/explorer.py            # the bundled digits
     RESIDUUM_DATA=folder python benchmarks/explorer.py mnist
 
 Milliseconds of processor time from the question to the JSON of the answer, one query after the other, with
@@ -9,13 +9,14 @@ parameters that were never asked before. Set OMP_NUM_THREADS=1, since processor 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from stored import add_option, store
 
 from residuum.estimators import SoftNRC
 from residuum.explorer.opening import explore_digits, explore_estimator
@@ -50,7 +51,11 @@ def moved(slider, step):
 
 def main() -> None:
     """Print one line for every slider."""
-    exploration = explore_mnist() if sys.argv[1:] == ["mnist"] else explore_digits()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="?", choices=["digits", "mnist"], default="digits")
+    add_option(parser)
+    args, kept = parser.parse_args(), []
+    exploration = explore_mnist() if args.data == "mnist" else explore_digits()
     print(f"{exploration.coder.dictionary.n_atoms} atoms, {exploration.coder.dictionary.n_features} features")
     print(f"{'method':8} {'slider':12} {'median ms':>10} {'largest ms':>11}")
     for method in exploration.controls.described()["methods"]:
@@ -65,7 +70,13 @@ def main() -> None:
                 times.append(1000 * (time.process_time() - began))
             name = "exact" if slider is None else slider["name"]
             # The first one of a method may load compiled code or build what all its settings share.
-            print(f"{method['name']:8} {name:12} {np.median(times[1:]):10.1f} {max(times[1:]):11.1f}")
+            median, largest = float(np.median(times[1:])), max(times[1:])
+            print(f"{method['name']:8} {name:12} {median:10.1f} {largest:11.1f}", flush=True)
+            kept.append(
+                {"method": method["name"], "slider": name, "median ms": median, "largest ms": largest}
+            )
+    dictionary = exploration.coder.dictionary
+    store(args.json, {"atoms": dictionary.n_atoms, "features": dictionary.n_features, "rows": kept})
 
 
 if __name__ == "__main__":

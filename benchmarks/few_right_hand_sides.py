@@ -1,14 +1,16 @@
 """From how many right-hand sides on does one call of `nnls` cost less than a loop over SciPy's?
 
-    python benchmarks/few_right_hand_sides.py
+    OMP_NUM_THREADS=1 python benchmarks/few_right_hand_sides.py
 
 Processor microseconds per right-hand side of 200 x 10, medians of 15 runs, one thread.
 """
 
+import argparse
 import time
 
 import numpy as np
 import scipy.optimize
+from stored import add_option, store
 
 from residuum import nnls
 
@@ -37,7 +39,13 @@ def median_time(solve, B):
     return 1e6 * np.median(times) / B.shape[1]
 
 
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+add_option(parser)
+file, rows = parser.parse_args().json, []
 np.testing.assert_allclose(ours(A, B), looped(A, B), atol=1e-12)
 print("right-hand sides   residuum   SciPy")
 for count in (1, 10, 30, 100, 1000):
-    print(f"{count:16} {median_time(ours, B[:, :count]):10.1f} {median_time(looped, B[:, :count]):7.1f}")
+    times = median_time(ours, B[:, :count]), median_time(looped, B[:, :count])
+    print(f"{count:16} {times[0]:10.1f} {times[1]:7.1f}")
+    rows.append({"right-hand sides": count, "residuum": times[0], "SciPy": times[1]})
+store(file, {"unit": "processor microseconds per right-hand side", "rows": rows})

@@ -11,12 +11,14 @@ import resource
 import time
 
 import numpy as np
+from stored import add_option, store
 
 from residuum import least_squares
 from residuum.experiments.tall_benchmark import spectra
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--count", type=int, default=1_000_000)
+add_option(parser)
 given = parser.parse_args()
 rng = np.random.default_rng(0)
 A = spectra(200, 10, rng)
@@ -45,3 +47,13 @@ product = time.process_time() - start
 print(f"input {B.nbytes / 2**20:.0f} MB, returned {returned:.0f} MB, beyond both {more - returned:.0f} MB")
 print(f"{1e6 * seconds / given.count:.2f} µs per right-hand side, {seconds / product:.1f} times A'B")
 print(f"converged: {int(solution.converged.sum())} of {given.count}")
+figures = {
+    "count": given.count,
+    "input MB": B.nbytes / 2**20,
+    "returned MB": returned,
+    "beyond both MB": more - returned,
+    "microseconds": 1e6 * seconds / given.count,
+    "products": seconds / product,
+    "converged": int(solution.converged.sum()),
+}
+store(given.json, figures)

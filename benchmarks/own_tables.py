@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,12 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from stored import add_option, store
 
 from residuum.inputs import OwnData
 from residuum.inputs.image_features import guess_image_shape
 from residuum.models.preparing import chosen_features
 from residuum.models.recipe import Recipe, fit_recipe
-from residuum.system.files import write_text
-from residuum.system.json_text import to_json
-from residuum.system.machine import machine_facts
 
 OPTIONS = dict.fromkeys(("scale", "kernel", "sharpness", "pca"), None) | {"embeddings": False}
 PEERS = {
@@ -75,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--tables", default="", help="Only those whose names contain this.")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="Also write rows and machine facts here.")
+    add_option(parser)
     args, kept = parser.parse_args(), []
     print(f"| table | default | --select cv | {' | '.join(PEERS)} | cv - best peer |")
     print("|---|" + "---:|" * (3 + len(PEERS)))
@@ -89,8 +86,7 @@ def main() -> None:
         print(f"| {name} | {cells} | {means[1] - means[2:].max():+.1f} |", flush=True)
         columns = ("default", "--select cv", *PEERS)
         kept.append({"table": name, **dict(zip(columns, means.tolist(), strict=True))})
-    if args.json:
-        write_text(args.json, to_json({"machine": machine_facts(), "splits": args.splits, "rows": kept}))
+    store(args.json, {"splits": args.splits, "rows": kept})
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/scale.py nnls --atoms 1000000 --workers 2
     OMP_NUM_THREADS=1 python benchmarks/scale.py soft --atoms 60000
     OMP_NUM_THREADS=1 python benchmarks/scale.py moments --atoms 60000
-    OMP_NUM_THREADS=1 python benchmarks/scale.py queries --atoms 20000 --queries 20000 --workers 2
+    OMP_NUM_THREADS=1 python benchmarks/scale.py queries --method NRC --atoms 5000 --queries 12000 --workers 2
 
 Atoms are MNIST digits (mnist.npz in the folder RESIDUUM_DATA, else random mixtures) of 16 x 16 pixels under
 random affine deformations. Processor time of this process and of the workers, in one run; --workers 0 stands
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import resource
 import tempfile
 import time
@@ -24,8 +25,10 @@ import numpy as np
 from core import mixtures
 
 from residuum import CRC, NRC, SoftNRC, save_model, scale
+from residuum.scale.cluster import local_workers
 
 SIDE = 16
+MODELS = {"CRC": CRC(), "NRC": NRC(), "exact": NRC(solver="exact"), "SoftNRC": SoftNRC()}  # of queries
 
 
 def digits(n: int, seed: int, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -68,12 +71,27 @@ def worker_time() -> float:
 
 
 def worker_memory() -> float:
-    """Largest resident memory so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Largest resident memory so far, in MB; ru_maxrss would also count the process that started this one."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def worker_traffic(dask_worker) -> int:
-    return dask_worker.transfer_outgoing_bytes_total + dask_worker.transfer_incoming_bytes_total
+    return dask_worker.transfer_outgoing_bytes_total
+
+
+class Counting:
+    """A runner that counts the bytes that go to the workers and come back, as they are pickled."""
+
+    def __init__(self, runner, n_workers: int) -> None:
+        self.runner, self.n_workers, self.down, self.up = runner, n_workers, 0, 0
+
+    def map(self, function, parts, *common):
+        # To the scheduler, to the worker that opens them, and from there to the others.
+        self.down += len(pickle.dumps(common)) * (self.n_workers + 1) + 2 * len(pickle.dumps(parts))
+        for found in self.runner.map(function, parts, *common):
+            self.up += len(pickle.dumps(found))
+            yield found
 
 
 class Meter:
@@ -101,19 +119,24 @@ class Meter:
 
 def nnls(args, folder, X, y, Q, runner, meter) -> None:
     found: dict = {}
+    runner = Counting(runner, args.workers)
     sharded = scale.Sharded(NRC(solver="exact", n_jobs=1), runner=runner, batch=args.batch)
     with meter.measure("sharded: fit"):
         sharded.fit(folder)
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
+    runner.down = runner.up = 0
     with meter.measure("sharded: per query", len(Q), found):
         ours = sharded.solve(Q)
     print(
         f"passes: mean {ours.n_iter.mean():.1f}, most {ours.n_iter.max()}; violation "
         f"{ours.violation.max():.1e}, gap {ours.gap.max():.1e}, converged {ours.converged.sum()} of {len(Q)}"
     )
-    print("workers' largest memory, MB:", [round(m) for m in meter.workers(worker_memory)])
+    if meter.client is not None:
+        print("workers' largest memory, MB:", [round(m) for m in meter.workers(worker_memory)])
+        print(f"kB per query: {runner.down / len(Q) / 1e3:.0f} down, {runner.up / len(Q) / 1e3:.0f} up")
+        meter.client.shutdown()
     if args.alone:
-        array = NRC(solver="exact", n_jobs=1)
+        array, meter = NRC(solver="exact", n_jobs=1), Meter(None)
         with meter.measure("one process: fit"):
             array.fit(X, y)
         array.predict(Q[:2])
@@ -132,6 +155,7 @@ def soft(args, folder, X, y, Q, runner, meter) -> None:
     sharded = scale.Sharded(SoftNRC(tol=1e-6), runner=runner, batch=args.batch)
     with meter.measure("sharded: fit"):
         sharded.fit(folder)
+    sharded.predict(Q[:2])  # compiles, and verifies checksums once
     with meter.measure("sharded: per query", len(Q), found):
         ours = sharded.predict(Q)
     if args.alone:
@@ -169,7 +193,7 @@ def moments(args, folder, X, y, Q, runner, meter) -> None:
 def queries(args, folder, X, y, Q, runner, meter) -> None:
     place = Path(folder).parent
     np.save(place / "q.npy", Q)
-    model = save_model(SoftNRC(n_jobs=1).fit(X, y), place / "m.residuum")
+    model = save_model(MODELS[args.method].fit(X, y), place / "m.residuum")  # OMP_NUM_THREADS=1: one thread
     for name, where in (("one process", scale.Local(n_jobs=1)), ("cluster", runner)):
         if name == "cluster" and meter.client is not None:
             scale.answer(model, Q[:1], place / "warm", runner=where)
@@ -178,7 +202,7 @@ def queries(args, folder, X, y, Q, runner, meter) -> None:
             scale.answer(model, place / "q.npy", place / name, rows=args.batch, runner=where)
         if meter.client is not None and name == "cluster":
             moved = sum(meter.workers(worker_traffic)) - before
-            print(f"bytes between workers and others per query, by Dask's count: {moved / len(Q):.0f}")
+            print(f"bytes that workers sent per query, by Dask's count: {moved / len(Q):.0f}")
     files = sorted(path.name for path in (place / "cluster").glob("*.csv"))
     same = all(
         (place / "cluster" / f).read_bytes() == (place / "one process" / f).read_bytes() for f in files
@@ -189,6 +213,7 @@ def queries(args, folder, X, y, Q, runner, meter) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["nnls", "soft", "moments", "queries"])
+    parser.add_argument("--method", choices=list(MODELS), default="SoftNRC", help="of queries")
     parser.add_argument("--atoms", type=int, default=60_000)
     parser.add_argument("--queries", type=int, default=96)
     parser.add_argument("--workers", type=int, default=0)
@@ -204,20 +229,10 @@ def main() -> None:
             with Meter(None).measure("shard", 1):
                 shards = scale.shard(X, y, folder)
             print(f"{args.atoms} x {X.shape[1]} atoms in {len(shards.shards)} shards, {len(Q)} queries")
-        cluster = nullcontext()
-        if args.workers:
-            from distributed import Client, LocalCluster
-
-            cluster = LocalCluster(
-                n_workers=args.workers, threads_per_worker=1, processes=True, dashboard_address=None
-            )
-        with cluster:
-            client = Client(cluster, direct_to_workers=True) if args.workers else None
+        with local_workers(args.workers) if args.workers else nullcontext() as client:
             memory = args.memory
             runner = scale.Dask(client, memory=memory) if client else scale.Local(n_jobs=1, memory=memory)
             globals()[args.what](args, folder, X, y, Q, runner, Meter(client))
-            if client:
-                client.close()
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ GALLERY_ORDER = [
     "open_set",
     "enrolment",
     "dask_queries",
+    "scale_out",
     "explanation",
     "explain_by_examples",
     "unmixing",
