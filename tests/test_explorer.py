@@ -11,6 +11,7 @@ from residuum import ConfidentClassifier, SoftNRC, save_model
 from residuum.dictionary import Dictionary
 from residuum.errors import UsageError
 from residuum.estimators import METHODS
+from residuum.explorer.coding import Coder
 from residuum.explorer.opening import THRESHOLD, explore_digits, explore_model
 from residuum.explorer.pictures import InkFrame, difference
 from residuum.explorer.removal import _Search, smallest_set
@@ -102,15 +103,35 @@ def test_a_threshold_above_the_margin_rejects(digits):
 
 
 def test_no_parameter_factors_the_dictionary_again(digits, monkeypatch):
-    digits.explain(digits.query(0), digits.controls.checked({"method": "SRC"}))
+    first = ({"method": "SRC"}, {"method": "SimplexRC", "parameters": {"l2": 0.1}})
+    for asked in first:
+        digits.explain(digits.query(0), digits.controls.checked(asked))
     monkeypatch.setattr(Dictionary, "normal", property(lambda self: pytest.fail("summed again")))
     monkeypatch.setattr(Dictionary, "rotation", lambda self: pytest.fail("decomposed again"))
     monkeypatch.setattr(
-        "residuum.solvers.active_set.solver.prepare_atoms", lambda atoms: pytest.fail("prepared again")
+        "residuum.solvers.active_set.atoms._build_gram", lambda atoms: pytest.fail("multiplied again")
     )
     for asked in ASKED:
+        if asked == {"method": "SimplexRC", "parameters": {"l2": 0.0}}:
+            continue  # the one ridge with atoms of another height
         settings = digits.controls.checked(asked)
         digits.explain(digits.query(1), settings)
+
+
+def test_methods_with_class_terms_may_come_first(digits):
+    """What CRNRC prepares holds its weights, and must not serve the others."""
+    coder = Coder(digits.coder._inner, digits.controls.start)
+    asked = (
+        {"method": "CRNRC", "parameters": {"gamma": 2.0}},
+        {"method": "NRC", "parameters": {"solver": "exact"}},
+    )
+    query = digits.query(1)
+    for settings in map(digits.controls.checked, asked):
+        model, turn = coder.classifier(settings)
+        expected = library(digits, settings)
+        np.testing.assert_allclose(
+            model.residuals(turn(query.inputs[-1])), expected.residuals(query.inputs[-1]), rtol=1e-9
+        )
 
 
 def test_without_samples_and_classes_it_is_a_fit_without_them(digits):

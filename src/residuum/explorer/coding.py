@@ -7,10 +7,12 @@ they are, because which one of several optimal codes is found depends on the fea
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,8 @@ from residuum.change import Change
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.explorer.settings import Settings
-from residuum.solvers import ActiveSet
+from residuum.problem import CodingProblem
+from residuum.solvers import ActiveSet, Simplex
 
 _KEPT = 8  # classifiers that are kept; moving a slider back and forth finds them again
 
@@ -50,7 +53,7 @@ class Coder:
         self.classes: np.ndarray = self._inner.classes_
         self.dictionary: Dictionary = self._inner.dictionary_
         self._rotated, self._turn = self.dictionary.rotation()
-        self._exact: ActiveSet | None = None
+        self._simplex: Simplex | None = None
         self._found: OrderedDict[tuple[Any, ...], tuple[Any, Turn]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -107,6 +110,13 @@ class Coder:
             self._found.move_to_end(settings.key)
             return self._found[settings.key]
 
+    @cached_property
+    def _plain(self) -> ActiveSet:
+        """The exact solver without weights; all others over the same atoms share what it prepares."""
+        solver = ActiveSet(CodingProblem(neg_weight=math.inf), self.dictionary)
+        solver.prepare()
+        return solver
+
     def _made(self, settings: Settings) -> tuple[Any, Turn]:
         same = type(self._inner).__name__ == settings.method
         others = self._inner.get_params() if same else {}
@@ -117,10 +127,11 @@ class Coder:
         model.dictionary_ = self.dictionary if exact else self._rotated
         if not exact:
             model.solver_ = model._make_solver(self._rotated)
-        elif self._exact is not None:
-            model.solver_.follow(self._exact, Change.none(self.dictionary))
-        else:
-            self._exact = model.solver_
+        shared = self._plain if exact else self._simplex
+        if shared is not None and isinstance(model.solver_, type(shared)):
+            model.solver_.follow(shared, Change.none(model.dictionary_))
+        if isinstance(model.solver_, Simplex):
+            self._simplex = model.solver_
         model.n_features_in_ = model.dictionary_.n_features
         for name in model._solver_names:
             getattr(model, name).prepare()

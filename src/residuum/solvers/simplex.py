@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from residuum.change import Change
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CERTIFICATE_FIELDS, CodingProblem, Solution, stack
 
@@ -91,6 +92,11 @@ class Simplex:
     def prepare(self) -> None:
         """Prepare what depends on the dictionary alone now, and not at the first query."""
         _ = self._prepared
+
+    def follow(self, old: Simplex, change: Change) -> None:
+        """Take over what `old` had prepared, if it had, for another ridge over the same atoms."""
+        if change.after is change.before and self._height == old._height and "_prepared" in old.__dict__:
+            self.__dict__["_prepared"] = old._prepared
 
     def solve(self, queries: FloatArray, *, certify: bool = True) -> Solution:
         """Code every query; the certificate comes for free."""

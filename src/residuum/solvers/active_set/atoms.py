@@ -261,6 +261,16 @@ def prepare_atoms(
     )
 
 
+def prepare_copies(plain: PreparedAtoms, atoms: FloatArray, copies: Copies) -> PreparedAtoms:
+    """What `prepare_atoms` makes of atoms and copies; the Gram matrix without copies is reused."""
+    if not len(plain.gram32):
+        return prepare_atoms(atoms, copies=copies)
+    gram32 = np.empty_like(plain.gram32)
+    for part in _blocks(0, len(gram32)):
+        gram32[part] = copies.scale_gram(plain.gram32[part], part, slice(None))
+    return replace(prepare_atoms(atoms, build_gram=False, copies=copies), gram32=gram32)
+
+
 def prepare_changed_atoms(old: PreparedAtoms, change: Change) -> PreparedAtoms:
     """What `prepare_atoms` makes of the atoms after a change; the old Gram matrix is reused."""
     atoms = change.after.atoms

@@ -13,7 +13,7 @@ from residuum.change import Change
 from residuum.dictionary import Dictionary, FloatArray
 from residuum.problem import CodingProblem, Solution
 
-from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms
+from .atoms import PreparedAtoms, prepare_atoms, prepare_changed_atoms, prepare_copies
 from .copies import Copies
 from .engine import solve_active_set
 
@@ -70,11 +70,15 @@ class ActiveSet:
 
     def follow(self, old: ActiveSet, change: Change) -> None:
         """Take over what `old` had prepared for the dictionary before a change, if it had."""
-        if "_prepared" in old.__dict__ and not self.problem.classwise:
-            same = change.after is change.before  # another problem over the same atoms
+        if "_prepared" not in old.__dict__ or old.problem.classwise:
+            return
+        same = change.after is change.before  # another problem over the same atoms
+        if not self.problem.classwise:
             self.__dict__["_prepared"] = (
                 old._prepared if same else prepare_changed_atoms(old._prepared, change)
             )
+        elif same:
+            self.__dict__["_prepared"] = prepare_copies(old._prepared, self.dictionary.atoms, self._copies)
 
     def solve(self, queries: FloatArray, *, certify: bool = True, start: Any = None) -> Solution:
         """Code every query, from the codes `start` if given; the certificate comes for free."""
