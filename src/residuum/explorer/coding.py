@@ -127,10 +127,12 @@ class Coder:
         model.dictionary_ = self.dictionary if exact else self._rotated
         if not exact:
             model.solver_ = model._make_solver(self._rotated)
-        shared = self._plain if exact else self._simplex
-        if shared is not None and isinstance(model.solver_, type(shared)):
-            model.solver_.follow(shared, Change.none(model.dictionary_))
-        if isinstance(model.solver_, Simplex):
+        same = Change.none(model.dictionary_)
+        if exact:
+            model.solver_.follow(self._plain, same)
+        elif isinstance(model.solver_, Simplex):
+            if self._simplex is not None:
+                model.solver_.follow(self._simplex, same)
             self._simplex = model.solver_
         model.n_features_in_ = model.dictionary_.n_features
         for name in model._solver_names:
