@@ -127,12 +127,12 @@ class Coder:
         model.dictionary_ = self.dictionary if exact else self._rotated
         if not exact:
             model.solver_ = model._make_solver(self._rotated)
-        same = Change.none(model.dictionary_)
+        nothing = Change.none(model.dictionary_)
         if exact:
-            model.solver_.follow(self._plain, same)
+            model.solver_.follow(self._plain, nothing)
         elif isinstance(model.solver_, Simplex):
             if self._simplex is not None:
-                model.solver_.follow(self._simplex, same)
+                model.solver_.follow(self._simplex, nothing)
             self._simplex = model.solver_
         model.n_features_in_ = model.dictionary_.n_features
         for name in model._solver_names:
