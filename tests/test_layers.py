@@ -41,7 +41,7 @@ DOORS = {
     "cli": IDEA
     | {"system", "features", "inputs", "models", "reports", "explain", "experiments", "server"}
     | {"explorer", "scale"},
-    "__init__": {"estimators", "selection", "features", "lstsq", "regression", "models"},
+    "__init__": {"system", "estimators", "selection", "features", "lstsq", "regression", "models"},
     "__main__": {"cli"},
 }
 # Only these commands may import `paper`, and only the main module of the command imports other commands.

@@ -1,6 +1,8 @@
 """Dictionaries in shards and many queries, without a cluster: every algorithm by threads of this process."""
 
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -374,3 +376,10 @@ def test_the_commands_read_new_tables_as_the_shards_were_read(tmp_path, capsys):
     assert [row.split(",")[1] for row in rows] == expected.tolist()
     assert main(command[:-2]) == 0
     assert main(["predict", f"{place}/m", f"{place}/new"]) == 2
+
+
+def test_a_worker_that_prices_atoms_does_not_load_scikit_learn():
+    """Its memory is for shards: scikit-learn and what it brings took as much again."""
+    code = "import sys, residuum.scale.pricing as p; p.fetch; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

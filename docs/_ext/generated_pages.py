@@ -82,9 +82,9 @@ def first_sentence(thing: Any) -> str:
 def grouped_names() -> dict[str, list[str]]:
     """Every public name under the heading of the room it lives in."""
     found: dict[str, list[str]] = {heading: [] for heading in GROUPS}
+    homes_of = {name: home for home, names in residuum._MODULES.items() for name in names.split()}
     for name in sorted(residuum.__all__, key=str.lower):
-        home = getattr(residuum, "_HOMES", {}).get(name, getattr(residuum, name).__module__)
-        fits = [heading for heading, homes in GROUPS.items() if home in homes.split()]
+        fits = [heading for heading, homes in GROUPS.items() if homes_of[name] in homes.split()]
         found.setdefault(fits[0] if fits else "More", []).append(name)
     return {heading: names for heading, names in found.items() if names}
 

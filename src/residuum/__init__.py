@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from residuum.system.lazy import on_first_use
 
 if TYPE_CHECKING:
     from residuum.estimators import (
@@ -70,16 +71,4 @@ _MODULES = {
     "residuum.models.file": "load_model open_model",
     "residuum.models.saving": "save_model",
 }
-_HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'residuum' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_first_use(__name__, _MODULES)

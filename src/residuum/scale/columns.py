@@ -29,7 +29,7 @@ from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts
 from residuum.scale.certificate import certify
 from residuum.scale.dictionary import ShardedDictionary
-from residuum.scale.pricing import Priced, Request, price
+from residuum.scale.pricing import Priced, Request, Wanted, fetch, price
 from residuum.scale.shards import Shard
 from residuum.solvers import ActiveSet
 from residuum.solvers.active_set import prepare_atoms, solve_active_set
@@ -38,8 +38,8 @@ from residuum.system.threads import run_chunks, thread_count
 
 # Atoms that join a working set at a time, by whether codes may be negative: signed supports are larger and
 # their atoms closer to dependent, so they are approached in smaller steps.
-_JOINING = {False: 48, True: 24}
-_OF_EACH_SHARD = 16  # candidates
+_JOINING = {False: 32, True: 24}
+_OF_EACH_SHARD = 12  # candidates
 _MOST_PASSES = 1000
 # Least excess that counts, as in the engine: a share of the tolerance, or what rounding makes of 1 + ||c||_1.
 _ENTRY, _ROUNDING = 1e-4, 2e-15
@@ -74,27 +74,6 @@ class Query:
         """Forget the atoms that the code does not use."""
         used = self.used
         self.atoms, self.position, self.code = self.atoms[used], self.position[used], self.code[used]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Some rows of a shard."""
-
-    shard: Shard
-    rows: Integers
-
-    def __str__(self) -> str:
-        return str(self.shard)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of these rows."""
-        return 4 * len(self.rows) * self.shard.n_features
-
-
-def fetch(wanted: Wanted) -> FloatArray:
-    """The atoms that are wanted of a shard."""
-    return wanted.shard.some_atoms(wanted.rows)
 
 
 class ColumnGeneration:

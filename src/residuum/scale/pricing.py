@@ -8,6 +8,7 @@ for every atom of the shard.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,3 +179,24 @@ def _settled(atoms: Any, request: Request, norms: FloatArray, best: Any, left: A
         largest,
         penalty,
     )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Some rows of a shard."""
+
+    shard: Shard
+    rows: Integers
+
+    def __str__(self) -> str:
+        return str(self.shard)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of these rows."""
+        return 4 * len(self.rows) * self.shard.n_features
+
+
+def fetch(wanted: Wanted) -> FloatArray:
+    """The atoms that are wanted of a shard."""
+    return wanted.shard.some_atoms(wanted.rows)
