@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import residuum
-from residuum import CRC, NRC, SoftNRC, save_model, scale
+from residuum import CRC, NRC, NRCCV, SoftNRC, save_model, scale
 from residuum.cli.main import main
 from residuum.errors import DataError
 from residuum.problem import dense
@@ -34,6 +37,19 @@ def samples():
 def cluster():
     with local_workers(2, protocol="tcp://") as client:
         yield client
+
+
+def test_cross_validation_through_joblib_has_the_same_scores(cluster):
+    """GridSearchCV runs on the workers; our own searches share arrays, and stay in this process."""
+    X, y, _ = samples()
+    grid = {"rho": [0.1, 1.0], "max_iter": [3, 5]}
+    alone = GridSearchCV(NRC(), grid, cv=3).fit(X, y).cv_results_["mean_test_score"]
+    search = NRCCV(rhos=grid["rho"], max_iters=grid["max_iter"], cv=3, n_jobs=2)
+    ours = clone(search).fit(X, y).cv_results_["mean_test_score"]
+    with parallel_config("dask"):
+        there = GridSearchCV(NRC(), grid, cv=3, n_jobs=-1).fit(X, y).cv_results_["mean_test_score"]
+        np.testing.assert_array_equal(clone(search).fit(X, y).cv_results_["mean_test_score"], ours)
+    np.testing.assert_array_equal(there, alone)
 
 
 @pytest.fixture(scope="module")

@@ -228,7 +228,8 @@ class GridSelector(CallbackSupportMixin, Answering, ClassifierMixin, BaseEstimat
         scores: list[np.ndarray] = []
         if shared:
             with single_threaded_blas():
-                scores = Parallel(n_jobs=workers, prefer="threads")(
+                # Threads whatever backend is configured: folds share arrays that must not be sent away.
+                scores = Parallel(n_jobs=workers, require="sharedmem")(
                     delayed(score)(*job) for job in jobs[:shared]
                 )
         return scores + [score(*job) for job in jobs[shared:]]
