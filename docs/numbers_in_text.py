@@ -293,8 +293,9 @@ def _first_change(now: str | None, then: str | None) -> str:
 def main() -> int:
     """Write, keep or check."""
     if "--check" in sys.argv:
-        print("\n".join(differences()) or "The text has the figures of the runs.")
-        return bool(differences())
+        found = differences()
+        print("\n".join(found) or "The text has the figures of the runs.")
+        return bool(found)
     for page in pages():
         text = page.read_text(encoding="utf-8")
         if filled(text) != text:

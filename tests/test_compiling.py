@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from residuum.system.compiling import forget_outdated
+
 CALL = """
 import numpy as np
 from residuum.solvers.active_set.kernels import dot
@@ -81,3 +83,19 @@ def test_a_signal_that_arrives_while_code_is_loaded_is_not_lost(name):
     )
     assert done.stdout.split() == ["interrupted", "3.0"]
     assert done.stderr == ""
+
+
+def test_what_was_compiled_before_a_source_changed_is_deleted(tmp_path):
+    """Numba looks at the file of the function that is called, not at those of the functions it calls."""
+    kernels = tmp_path / "kernels"
+    (kernels / "__pycache__").mkdir(parents=True)
+    caller, callee, page = kernels / "caller.py", kernels / "callee.py", tmp_path / "page.py"
+    index = kernels / "__pycache__" / "caller.run-1.py311.nbi"
+    for when, path in enumerate((caller, callee, index, page)):  # in this order of time
+        path.touch()
+        os.utime(path, (1000 + when, 1000 + when))
+    forget_outdated(tmp_path)
+    assert index.is_file()  # only a file that compiles nothing is newer
+    os.utime(callee, (2000, 2000))
+    forget_outdated(tmp_path)
+    assert not index.is_file()

@@ -18,6 +18,7 @@ from residuum.dictionary import Dictionary, unit_rows
 from residuum.problem import CodingProblem
 from residuum.solvers import ActiveSet
 from residuum.solvers.active_set import atoms as engine_atoms
+from residuum.solvers.active_set import chunk
 
 GAMMAS = [1e-6, 0.1, 1.0, 100.0]
 
@@ -175,3 +176,12 @@ def test_unconverged_codes_are_named():
     X, y = load_digits(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="did not reach the tolerance of CRNRC"):
         CRNRC(tol=1e-25).fit(X[:50], y[:50]).predict(X[50:53])
+
+
+def test_many_classes_of_many_features_are_proved_by_the_kernels(monkeypatch):
+    """The error of a price goes with the features, not with features times classes."""
+    monkeypatch.setattr(chunk, "solve_carefully", lambda *_, **__: pytest.fail("more digits"))
+    rng = np.random.default_rng(0)
+    X, y = np.abs(rng.standard_normal((400, 1500))), np.repeat(np.arange(200), 2)
+    model = CRNRC(gamma=0.1, n_jobs=1).fit(X, y)
+    assert model.solve(np.abs(rng.standard_normal((1, 1500)))).converged.all()

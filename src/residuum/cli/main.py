@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 
@@ -136,6 +137,14 @@ def _release_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _folder_is_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _report(error: BaseException, *, debug: bool) -> int:
     """Print what went wrong in one line to stderr and return the exit code."""
     code = getattr(error, "exit_code", 1)
@@ -153,7 +162,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
         context = getattr(error, "ctx", None)
         hint = f" Try '{context.command_path} --help'." if context else ""
         text = f"Error: {error.format_message()}{hint}"
-    elif isinstance(error, FileNotFoundError) and error.filename is None:  # what os.getcwd raises
+    elif isinstance(error, FileNotFoundError) and error.filename is None and _folder_is_gone():
         text = "Error: The current folder was deleted. Change to one that exists, and run the command again."
     elif isinstance(error, OSError) and error.strerror:
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""

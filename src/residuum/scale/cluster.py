@@ -46,7 +46,12 @@ def local_workers(n_workers: int, **settings: Any) -> Iterator[Any]:
     import dask
 
     distributed = package("distributed", INSTALL)
-    wanted = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    wanted = {
+        "n_workers": n_workers,
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",  # any free port, for this machine alone
+    }
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}),
         distributed.LocalCluster(**(wanted | settings)) as cluster,

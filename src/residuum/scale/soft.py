@@ -174,7 +174,7 @@ class ShardedSoft:
         for name, array in sums.items():
             if isinstance(name, tuple):
                 found.sums.setdefault(name, np.zeros((len(queries), *array.shape[1:])))[rows] = array
-        return rows[gap > self.tol]
+        return rows[~(gap <= self.tol)]
 
     def _turned(self, rows: FloatArray, basis: FloatArray) -> FloatArray:
         return product(padded(rows, np.float64), np.ascontiguousarray(basis))[: len(rows)]

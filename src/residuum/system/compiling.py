@@ -8,10 +8,27 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from numba import njit
 from numba.core import event
+
+
+def forget_outdated(package: Path) -> None:
+    """Delete compiled functions that are older than a source file beside any of them.
+
+    Numba keeps a function until the file changes that it stands in. It does not see that a function changed
+    which that one calls, and would go on with the old code of it.
+    """
+    kept = list(package.rglob("__pycache__/*.nbi"))
+    sources = [path for folder in {path.parents[1] for path in kept} for path in folder.glob("*.py")]
+    with suppress(OSError):  # a folder that cannot be written, or another process that deletes them too
+        newest = max((path.stat().st_mtime for path in sources), default=0.0)
+        for path in kept:
+            if path.stat().st_mtime < newest:
+                path.unlink()
 
 
 def _probe() -> None:
@@ -27,6 +44,7 @@ def _can_keep() -> bool:
     return True
 
 
+forget_outdated(Path(__file__).parents[1])
 # The option `cache` of every function that Python calls: True, unless no folder can be written.
 KEPT = _can_keep()
 

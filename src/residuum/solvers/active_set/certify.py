@@ -62,18 +62,19 @@ def _own_error(task, a, tau):
 def _measure(task, m):
     """The errors of the code in the scratch, its residual in ``r`` and its gradient in ``t``."""
     work = task.work
-    d, rr, reach, further, penalty = work.r.shape[0], dot(work.r, work.r), 0.0, 0.0, 0.0
+    rr, reach, further, penalty = dot(work.r, work.r), 0.0, 0.0, 0.0
     for a in range(m):
         z = abs(work.z[a])
         reach += z
         further += work.member[a].ridge * z * z
         penalty += 2.0 * work.member[a].shift * z
     rho = U * ((m + 8) * (1.0 + reach) + 8.0 * np.sqrt(further))
-    tau = U * (sum_depth(d) + 8) * np.sqrt(rr) + 1e-300
+    # A price is a sum over the row of an atom, or two of them, however long the residual is.
+    tau = U * (sum_depth(task.atoms.x.double.shape[1]) + 10) * np.sqrt(rr) + 1e-300
     slack = 0.0
     for a in range(m):
         slack += abs(work.z[a]) * (abs(work.t[a]) + _own_error(task, a, tau))
-    norm = np.sqrt(rr + further) * (1.0 + d * U)
+    norm = np.sqrt(rr + further) * (1.0 + work.r.shape[0] * U)
     return Errors(norm, rho, tau, ((norm + rho) ** 2 + penalty) * MORE, slack)
 
 
@@ -135,11 +136,11 @@ def _inverse_norm(work, m):
 @njit(**INNER)
 def _by_projecting(task, e, nearest, fine):
     """With r' so that t = 0; ``nearest`` is the largest x_j'r - shift_j off the support."""
-    work, m, d = task.work, task.query.state[0].size, task.work.r.shape[0]
+    work, m, d = task.work, task.query.state[0].size, task.atoms.x.double.shape[1]
     if nearest > 0.0:
         return NEVER
     # By how much LL' may differ from the true Gram matrix, on the scale of its diagonal.
-    wrong = m * (d + m + 10) * U + (0.0 if fine else m * 1.05 * EPS32)
+    wrong = m * (d + m + 10) * U + (0.0 if fine else m * 2.1 * EPS32)
     inverse = _inverse_norm(work, m)
     spoilt = wrong * inverse * inverse
     if not spoilt < 0.5:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,13 +67,13 @@ class Copies:
         """
         return self.stretch * (gap + 16 * U * (1 + gap)) if self.n_classes else gap
 
-    @property
+    @cached_property
     def places(self) -> IntArray:
         """Where each atom has its own copy, from 1 on; empty without classes."""
         return np.repeat(np.arange(1, len(self.starts)), np.diff(self.starts))
 
     def queries(self, queries: FloatArray) -> FloatArray:
-        """The longer queries, in float64."""
+        """The longer queries, in float64; entries must not be so small that weights round them away."""
         if not self.n_classes:
             return queries
         wide = queries.astype(np.float64, copy=False)

@@ -14,8 +14,8 @@ from residuum.system.threads import run_chunks, thread_count
 from .atoms import PreparedAtoms, prepare_atoms, unit_rows
 
 REACHABLE = 1e-12  # smaller tolerances do not make a query go on: they are met by rounding, or not
-CHUNK = 240  # queries handled together by one thread, fewer where they are long
-CHUNK_ENTRIES, FEWEST = 1 << 22, 48
+CHUNK = 240  # queries handled together by one thread, fewer where they have more entries than these
+CHUNK_ENTRIES = 1 << 22
 # New atoms in the first round and in later ones, sweeps of coordinate descent. Signed supports are larger and
 # their atoms closer to dependent: they are approached in smaller steps.
 EFFORT = {False: (48, 48, 10), True: (24, 8, 20)}
@@ -97,7 +97,7 @@ def solve_active_set(
         converged = (violation <= np.maximum(tol, rounding)) & (gap <= tol)
         results[start] = (*codes, state["n_iter"], violation, gap, converged)
 
-    size = max(FEWEST, min(CHUNK, CHUNK_ENTRIES // max(atoms.length, 1)))
+    size = min(CHUNK, max(1, CHUNK_ENTRIES // max(atoms.length, 1)))
     run_chunks(work, len(queries), size, thread_count(n_jobs))
     return _gather([results[start] for start in sorted(results)], atoms.n_atoms)
 

@@ -44,7 +44,7 @@ class ActiveSet:
         if min(weights) < 0 or abs(sum(weights) - 1) > 1e-15 or not (nonnegative or problem.neg_weight == 0):
             raise ValueError(
                 "The exact solver needs weights shared + classwise = 1 and neg_weight 0 or inf. "
-                f"Got {problem} instead. Use the solver 'admm' or 'newton'."
+                f"Got {problem} instead. The solvers ADMM and Newton take other weights."
             )
         self.problem, self.dictionary = problem, dictionary
         self.tol, self.n_jobs = tol, n_jobs
@@ -52,7 +52,8 @@ class ActiveSet:
     @property
     def entries_per_query(self) -> int:
         """Little is held for a query: codes are sparse, and the engine divides the queries itself."""
-        return 1 + self.dictionary.n_atoms // 128
+        copies = self.dictionary.n_features * (len(self.dictionary.starts) if self.problem.classwise else 0)
+        return 1 + self.dictionary.n_atoms // 128 + copies
 
     @cached_property
     def _prepared(self) -> PreparedAtoms:
