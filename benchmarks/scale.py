@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/scale.py nnls --atoms 1000000 --workers 2
     OMP_NUM_THREADS=1 python benchmarks/scale.py soft --atoms 60000
     OMP_NUM_THREADS=1 python benchmarks/scale.py moments --atoms 60000
+    OMP_NUM_THREADS=1 python benchmarks/scale.py search --atoms 10 --workers 2
     OMP_NUM_THREADS=1 python benchmarks/scale.py queries --method NRC --atoms 5000 --queries 12000 --workers 2
 
 Atoms are MNIST digits (mnist.npz in the folder RESIDUUM_DATA, else random mixtures) of 16 x 16 pixels under
@@ -22,19 +23,21 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
-from core import mixtures
 
-from residuum import CRC, NRC, SoftNRC, save_model, scale
-from residuum.scale.cluster import local_workers
+# Worker processes import this file, so it loads no more than a worker needs: other names come on first use.
+import residuum
+from residuum import scale
 
 SIDE = 16
-MODELS = {"CRC": CRC(), "NRC": NRC(), "exact": NRC(solver="exact"), "SoftNRC": SoftNRC()}  # of queries
+METHODS = {"CRC": "CRC", "NRC": "NRC", "exact": "NRC", "SoftNRC": "SoftNRC"}  # of queries
 
 
 def digits(n: int, seed: int, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Deformed MNIST digits as float32 rows of 256 pixels, and their labels."""
     home = Path(os.environ.get("RESIDUUM_DATA", "."))
     if not (home / "mnist.npz").is_file():
+        from core import mixtures
+
         X, y = mixtures(n, SIDE * SIDE, 10, seed=seed)
         return X.astype(np.float32), y
     with np.load(home / "mnist.npz") as file:
@@ -120,7 +123,7 @@ class Meter:
 def nnls(args, folder, X, y, Q, runner, meter) -> None:
     found: dict = {}
     runner = Counting(runner, args.workers)
-    sharded = scale.Sharded(NRC(solver="exact", n_jobs=1), runner=runner, batch=args.batch)
+    sharded = scale.Sharded(residuum.NRC(solver="exact", n_jobs=1), runner=runner, batch=args.batch)
     with meter.measure("sharded: fit"):
         sharded.fit(folder)
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
@@ -136,7 +139,7 @@ def nnls(args, folder, X, y, Q, runner, meter) -> None:
         print(f"kB per query: {runner.down / len(Q) / 1e3:.0f} down, {runner.up / len(Q) / 1e3:.0f} up")
         meter.client.shutdown()
     if args.alone:
-        array, meter = NRC(solver="exact", n_jobs=1), Meter(None)
+        array, meter = residuum.NRC(solver="exact", n_jobs=1), Meter(None)
         with meter.measure("one process: fit"):
             array.fit(X, y)
         array.predict(Q[:2])
@@ -152,14 +155,14 @@ def nnls(args, folder, X, y, Q, runner, meter) -> None:
 
 def soft(args, folder, X, y, Q, runner, meter) -> None:
     found: dict = {}
-    sharded = scale.Sharded(SoftNRC(tol=1e-6), runner=runner, batch=args.batch)
+    sharded = scale.Sharded(residuum.SoftNRC(tol=1e-6), runner=runner, batch=args.batch)
     with meter.measure("sharded: fit"):
         sharded.fit(folder)
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
     with meter.measure("sharded: per query", len(Q), found):
         ours = sharded.predict(Q)
     if args.alone:
-        array = SoftNRC(tol=1e-6, n_jobs=1)
+        array = residuum.SoftNRC(tol=1e-6, n_jobs=1)
         with meter.measure("one process: fit"):
             array.fit(X, y)
         array.predict(Q[:2])
@@ -173,13 +176,13 @@ def soft(args, folder, X, y, Q, runner, meter) -> None:
 
 def moments(args, folder, X, y, Q, runner, meter) -> None:
     found: dict = {}
-    sharded = scale.Sharded(CRC(), runner=runner)
+    sharded = scale.Sharded(residuum.CRC(), runner=runner)
     with meter.measure("sharded: fit"):
         sharded.fit(folder)
     with meter.measure("sharded: per query", len(Q), found):
         ours = sharded.predict(Q)
     if args.alone:
-        array = CRC().fit(X.astype(np.float64), y)
+        array = residuum.CRC().fit(X.astype(np.float64), y)
         assert array.solver_.uses_moments
         print(f"same labels as float64: {(ours == array.predict(Q.astype(np.float64))).sum()} of {len(Q)}")
         array.solver_.uses_moments = False
@@ -193,7 +196,9 @@ def moments(args, folder, X, y, Q, runner, meter) -> None:
 def queries(args, folder, X, y, Q, runner, meter) -> None:
     place = Path(folder).parent
     np.save(place / "q.npy", Q)
-    model = save_model(MODELS[args.method].fit(X, y), place / "m.residuum")  # OMP_NUM_THREADS=1: one thread
+    exact = {"solver": "exact"} if args.method == "exact" else {}
+    fitted = getattr(residuum, METHODS[args.method])(**exact).fit(X, y)  # OMP_NUM_THREADS=1: one thread
+    model = residuum.save_model(fitted, place / "m.residuum")
     for name, where in (("one process", scale.Local(n_jobs=1)), ("cluster", runner)):
         if name == "cluster" and meter.client is not None:
             scale.answer(model, Q[:1], place / "warm", runner=where)
@@ -210,10 +215,30 @@ def queries(args, folder, X, y, Q, runner, meter) -> None:
     print(f"same bytes in {len(files)} parts: {same}")
 
 
+def search(args, folder, X, y, Q, runner, meter) -> None:
+    """GridSearchCV on the bundled digits, here and by joblib's backend for Dask."""
+    from joblib import parallel_config
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import GridSearchCV
+
+    X, y = load_digits(return_X_y=True)
+    grid = {"rho": [0.1, 1.0, 10.0], "max_iter": [3, 5, 10]}
+    here = GridSearchCV(residuum.NRC(n_jobs=1), grid, cv=5)
+    there = GridSearchCV(residuum.NRC(n_jobs=1), grid, cv=5, n_jobs=-1)
+    with Meter(None).measure("one process: search"):
+        here.fit(X, y)
+    with meter.measure("cluster: search"), parallel_config("dask"):
+        there.fit(X, y)
+    same = np.array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
+    print(f"same scores: {same}")
+
+
 def main() -> None:
+    from residuum.scale.cluster import local_workers
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["nnls", "soft", "moments", "queries"])
-    parser.add_argument("--method", choices=list(MODELS), default="SoftNRC", help="of queries")
+    parser.add_argument("what", choices=["nnls", "soft", "moments", "queries", "search"])
+    parser.add_argument("--method", choices=list(METHODS), default="SoftNRC", help="of queries")
     parser.add_argument("--atoms", type=int, default=60_000)
     parser.add_argument("--queries", type=int, default=96)
     parser.add_argument("--workers", type=int, default=0)
@@ -225,7 +250,7 @@ def main() -> None:
     Q, _ = digits(args.queries, 2, "test")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "shards"
-        if args.what != "queries":
+        if args.what not in ("queries", "search"):
             with Meter(None).measure("shard", 1):
                 shards = scale.shard(X, y, folder)
             print(f"{args.atoms} x {X.shape[1]} atoms in {len(shards.shards)} shards, {len(Q)} queries")
