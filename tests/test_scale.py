@@ -11,6 +11,7 @@ import pytest
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, save_model, scale
 from residuum.dictionary import unit_rows
 from residuum.errors import DataError, DataFormatError, UsageError
+from residuum.estimators import METHODS as ALL_METHODS
 from residuum.problem import dense
 from residuum.scale.runner import as_bytes
 from residuum.scale.shards import open_shards
@@ -383,3 +384,13 @@ def test_a_worker_that_prices_atoms_does_not_load_scikit_learn():
     code = "import sys, residuum.scale.pricing as p; p.fetch; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in ALL_METHODS if name not in {type(m).__name__ for m in METHODS}]
+)
+def test_methods_without_a_solver_over_shards_are_refused(method, tmp_path):
+    X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
+    folder = scale.shard(X, y, tmp_path / "s").folder
+    with pytest.raises(UsageError, match=f"'estimator' parameter of Sharded .* Got {method}"):
+        scale.Sharded(ALL_METHODS[method]()).fit(folder)

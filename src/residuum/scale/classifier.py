@@ -44,6 +44,13 @@ SOLVERS: dict[type, Any] = {
 }
 
 
+def _not_over_shards(model: Any) -> UsageError:
+    return UsageError(
+        "The 'estimator' parameter of Sharded must be NSC, SRC, CRC, CROC, ProCRC, NRC or SoftNRC, whose "
+        f"problems are solved over shards. Got {type(model).__name__}."
+    )
+
+
 class Sharded(Answering, ClassifierMixin, BaseEstimator):
     """A classifier whose training samples are in shards, on one machine or on the workers of a cluster.
 
@@ -113,10 +120,7 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
     def _take(self, shards: Shards) -> None:
         model = clone(self.estimator)
         if not isinstance(model, RepresentationClassifier):
-            raise UsageError(
-                f"The 'estimator' parameter of Sharded must be one of {', '.join(METHODS)}. Got "
-                f"{type(model).__name__}."
-            )
+            raise _not_over_shards(model)
         if getattr(model, "class_weight", None) is not None:
             raise UsageError("The 'class_weight' parameter must be None for a dictionary in shards.")
         if not len(shards.classes):
@@ -128,7 +132,9 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
         model.solver_ = model._make_solver(dictionary)  # type: ignore[arg-type]
         for name in model._solver_names:
             solver = getattr(model, name)
-            kind = next(kind for kind in SOLVERS if isinstance(solver, kind))
+            kind = next((kind for kind in SOLVERS if isinstance(solver, kind)), None)
+            if kind is None or (kind is ActiveSet and solver.problem.classwise):
+                raise _not_over_shards(model)
             sharded = SOLVERS[kind](solver, self.batch)
             sharded.prepare()
             setattr(model, name, sharded)
