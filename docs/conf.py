@@ -28,6 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "numpydoc",
+    "compiled",
     "generated_pages",
     "pictures",
     "commands",
@@ -84,6 +85,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
+    "navbar_persistent": ["search-button"],  # the field would need a second line at 1,200 pixels
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,

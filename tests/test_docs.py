@@ -252,13 +252,15 @@ def test_every_picture_has_an_alternative_text(site):
 
 
 def test_every_public_name_has_a_page_with_its_whole_summary(site):
-    import residuum
+    import residuum.scale
 
     overview = (SITE / "generated" / "api.html").read_text(encoding="utf-8")
     words = re.sub(r"\W+", " ", html.unescape(re.sub(r"<[^>]+>", "", overview)))
-    for name in residuum.__all__:
+    public = {name: getattr(residuum, name) for name in residuum.__all__}
+    public |= {f"scale.{name}": getattr(residuum.scale, name) for name in residuum.scale.__all__}
+    for name, thing in public.items():
         assert (SITE / "generated" / "api" / f"{name}.html").is_file()
-        summary = (getattr(residuum, name).__doc__ or "").strip().split("\n\n")[0]
+        summary = (thing.__doc__ or "").strip().split("\n\n")[0]
         assert re.sub(r"\W+", " ", summary).strip() in words, name
 
 

@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 import residuum
+import residuum.scale
 
 GROUPS = {
     "Classifiers": "residuum.estimators",
@@ -34,6 +35,8 @@ RESULTS = {
     "ClassPart": "residuum.estimators.explanation",
     "Verdict": "residuum.estimators.explanation",
 }
+# The names of residuum.scale, which is imported apart.
+SCALE = {f"scale.{name}": "residuum.scale" for name in residuum.scale.__all__}
 # Files of the repository that have a page here.
 PAGES_OF_FILES = {
     "CHANGELOG": "changelog",
@@ -106,13 +109,18 @@ def own_methods(cls: type) -> list[str]:
     return names
 
 
+def named(name: str, module: str) -> Any:
+    """The thing that a page is about; ``scale.shard`` is ``shard`` of its module."""
+    return getattr(importlib.import_module(module), name.split(".")[-1])
+
+
 def api_page(name: str, module: str) -> str:
     """reStructuredText of the page of one name."""
-    thing = getattr(importlib.import_module(module), name)
+    thing = named(name, module)
     lines = [name, "=" * len(name), ""]
     if not inspect.isclass(thing):
-        return "\n".join([*lines, f".. autofunction:: {module}.{name}", ""])
-    lines += [f".. autoclass:: {module}.{name}"]
+        return "\n".join([*lines, f".. autofunction:: {module}.{thing.__name__}", ""])
+    lines += [f".. autoclass:: {module}.{thing.__name__}"]
     for member in own_methods(thing):
         is_property = not callable(getattr(thing, member))
         lines += ["", f"   .. auto{'property' if is_property else 'method'}:: {member}"]
@@ -121,7 +129,7 @@ def api_page(name: str, module: str) -> str:
 
 def linked_table(rows: list[tuple[str, str]]) -> list[str]:
     """A table of names with links, and of what they are."""
-    lines = ["| | |", "|---|---|"]
+    lines = ["| name | what it is or does |", "|---|---|"]
     for name, text in rows:
         lines.append(f"| [{name}](api/{name}.rst) | {text.replace('|', chr(92) + '|')} |")
     return [*lines, ""]
@@ -129,17 +137,18 @@ def linked_table(rows: list[tuple[str, str]]) -> list[str]:
 
 def api_index() -> str:
     """Markdown of the table of contents of the reference."""
-    lines = ["# API reference", "", "Every name can be imported from `residuum`. All rows are samples.", ""]
-    lines += ["What each estimator supports is in [one table](estimators.md).", ""]
+    lines = ["# API reference", "", "Import these names from `residuum`. A row of `X` is a sample.", ""]
+    lines += ["Which estimator supports what is in [one table](estimators.md).", ""]
     names = []
     for heading, members in grouped_names().items():
         names += members
         lines += [f"## {heading}", ""]
         lines += linked_table([(name, first_sentence(getattr(residuum, name))) for name in members])
-    lines += ["## What they return", ""]
-    results = [(n, getattr(importlib.import_module(m), n)) for n, m in RESULTS.items()]
-    lines += linked_table([(name, first_sentence(thing)) for name, thing in results])
-    entries = [f"api/{name}" for name in (*names, *RESULTS)]
+    for heading, homes in (("Scaling out", SCALE), ("What they return", RESULTS)):
+        lines += [f"## {heading}", ""]
+        lines += ["`from residuum import scale`; see [the guide](../scale.md).", ""] if homes is SCALE else []
+        lines += linked_table([(name, first_sentence(named(name, home))) for name, home in homes.items()])
+    entries = [f"api/{name}" for name in (*names, *SCALE, *RESULTS)]
     return "\n".join(
         [*lines, "```{toctree}", ":hidden:", ":maxdepth: 1", "", "estimators", *entries, "```", ""]
     )
@@ -157,8 +166,8 @@ def estimator_table() -> str:
         "",
         "Written at build time from `METHODS`, the parameters and the scikit-learn tags of the classes.",
         "",
-        "| | problem | default rule | weights | enrol, forget | search | kernel | two features |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | problem | default rule | weights | enrol, forget | search | two features |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, make in METHODS.items():
         estimator = make()
@@ -174,7 +183,6 @@ def estimator_table() -> str:
             _yes(takes_weights),
             _yes(hasattr(make, "partial_fit") and hasattr(make, "forget")),
             f"[{search}](api/{search}.rst)" if search in residuum.__all__ else "no",
-            "yes",
             "weak" if get_tags(estimator).classifier_tags.poor_score else "yes",
         ]
         lines.append("| " + " | ".join(cells) + " |")
@@ -182,8 +190,8 @@ def estimator_table() -> str:
         "",
         "- **Weights**: `sample_weight` and `class_weight`.",
         "- **Enrol, forget**: `partial_fit` with new samples or classes, and `forget`.",
-        "- **Kernel**: after `KernelMap` each is a kernel method. `ConfidentClassifier` gives each",
-        "  calibrated probabilities and a refusal.",
+        "- After `KernelMap` each is a kernel method, and `ConfidentClassifier` gives each calibrated",
+        "  probabilities and lets it refuse.",
         '- **Two features**: "weak" where every class spans the plane as soon as it has two samples (the tag',
         "  `poor_score`); such tables need a kernel.",
         f"- **Rules**: {', '.join(f'`{rule}`' for rule in RULES)}; see [rules](../rules.md).",
@@ -242,7 +250,7 @@ def _command(command: Any, path: str, parent: click.Context, level: str) -> list
 def write_all(folder: Path) -> None:
     """Write every page that has changed."""
     pages = {"api.md": api_index(), "estimators.md": estimator_table(), "command_line.md": command_line()}
-    homes = dict.fromkeys(residuum.__all__, "residuum") | RESULTS
+    homes = dict.fromkeys(residuum.__all__, "residuum") | SCALE | RESULTS
     pages |= {f"api/{name}.rst": api_page(name, module) for name, module in homes.items()}
     for name, text in pages.items():
         path = folder / name

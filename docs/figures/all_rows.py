@@ -2,7 +2,7 @@
 
 from _results import KINDS, read_results
 
-SIZE = (9.0, 10.4)
+SIZE = (7.6, 10.4)
 TITLES = {
     "paper": "as printed in the paper",
     "authors": "ours, on test samples",
@@ -48,7 +48,7 @@ def draw(figure):
     first.set_yticks(range(len(rows)), rows)
     first.invert_yaxis()
     first.set_xlim(LEAST - 0.25, 0.25)
-    first.set_xticks(range(int(LEAST), 1), [f"{LEAST:g} or less", "−3", "−2", "−1", "best"])
+    first.set_xticks(range(int(LEAST), 1), ["≤ −4", "−3", "−2", "−1", "best"])
     for axis in axes[1]:
         axis.set_xlabel("points behind the best of the row")
     handles = [

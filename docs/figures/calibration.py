@@ -5,7 +5,7 @@ from pathlib import Path
 
 from residuum.reports.plots import COLOURS
 
-SIZE = (9.0, 4.0)
+SIZE = (7.6, 6.4)
 STORED = Path(__file__).parents[1] / "data" / "calibration.json"
 SHOWN = {
     "ECE t = 1": "softmax of residuals",
@@ -23,9 +23,11 @@ def draw(figure):
         )
         bars.set_label(name)
         axis.bar_label(bars, fmt="%.3f", padding=2, fontsize=7)
-    axis.set_yticks([i + 0.27 for i in range(len(rows))], [row["classifier"] for row in rows])
+    names = [row["classifier"].replace(", ", ",\n").replace("(rule", "(\nrule") for row in rows]
+    axis.set_yticks([i + 0.27 for i in range(len(rows))], names)
     axis.invert_yaxis()
     axis.set_xlabel("expected calibration error")
-    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axis.set_xlim(right=0.9)
+    figure.legend(frameon=False, loc="outside upper center", ncols=3)
     worst = max(row["ECE ours"] for row in rows)
     return f"Bars for {len(rows)} classifiers; the largest error of ConfidentClassifier is {worst:.3f}."

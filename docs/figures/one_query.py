@@ -25,7 +25,9 @@ def draw(figure):
     for k, text in enumerate(middle.get_xticklabels()):
         text.set(color=COLOURS[k], fontweight="bold")
     order = residuals.argsort()[:5]
-    draw_ranked_bars(right, [str(model.classes_[k]) for k in order], residuals[order], range(5))
+    bars = draw_ranked_bars(right, [str(model.classes_[k]) for k in order], residuals[order], range(5))
+    for bar, k in zip(bars, order):  # the colours of the classes, as in the middle
+        bar.set_color(COLOURS[k])
     right.set_title("residual of a class", loc="left")
     right.tick_params(axis="y", colors=INK)
     names = ", ".join(f"class {model.classes_[k]} leaves {residuals[k]:.2f}" for k in order[:3])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from residuum.reports.plots import COLOURS
 
-SIZE = (9.0, 4.6)
+SIZE = (7.6, 9.0)
 PAGE = Path(__file__).parents[1] / "measurements.md"
 
 
@@ -49,5 +49,6 @@ def draw(figure):
     axis.axvline(1, linewidth=0.8, color="#010203")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_xlabel("time relative to residuum")
-    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axis.set_xlim(right=400)
+    figure.legend(frameon=False, loc="outside upper center", ncols=len(peers))
     return f"Bars for {len(table)} problems: " + ", ".join(said) + "."
