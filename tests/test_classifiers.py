@@ -25,8 +25,7 @@ CLASSIFIERS += [CRNRC()]
 # Minimisers that are not unique: the tie-break follows the order of the atoms.
 NOT_UNIQUE = {
     ("SRC", "duplicates"),
-    ("SimplexRC", "duplicates"),
-    *(("CRNRC", kind) for kind in ("duplicates", "rank_deficient")),
+    *((name, kind) for name in ("SimplexRC", "CRNRC") for kind in ("duplicates", "rank_deficient")),
     *(("exact NRC", kind) for kind in ("duplicates", "rank_deficient", "wide")),
 }
 

@@ -293,17 +293,19 @@ def test_every_kind_of_answer(tmp_path):
     from residuum import ConfidentClassifier
 
     X, y, queries = samples()
+    parts = [queries[first : first + 10] for first in range(0, len(queries), 10)]
     model = ConfidentClassifier(NRC(solver="exact")).fit(X, y)
     folder = scale.answer(model, queries, tmp_path / "r", what="residuals", rows=10)
-    found = np.concatenate([np.load(file) for file in sorted(folder.glob("*.npy"))])
-    np.testing.assert_array_equal(found, model.residuals(queries))
+    found = [np.load(file) for file in sorted(folder.glob("*.npy"))]
+    np.testing.assert_array_equal(np.vstack(found), np.vstack([model.residuals(part) for part in parts]))
     folder = scale.answer(model, queries, tmp_path / "p", what="probabilities", rows=10)
-    found = np.concatenate([np.load(file) for file in sorted(folder.glob("*.npy"))])
-    np.testing.assert_array_equal(found, model.predict_proba(queries))
+    found = [np.load(file) for file in sorted(folder.glob("*.npy"))]
+    np.testing.assert_array_equal(np.vstack(found), np.vstack([model.predict_proba(part) for part in parts]))
     plain = NRC(solver="exact").fit(X, y)
     folder = scale.answer(plain, queries, tmp_path / "c", what="codes", rows=10)
-    found = np.concatenate([load_npz(file).toarray() for file in sorted(folder.glob("*.npz"))])
-    np.testing.assert_array_equal(found, dense(plain.encode(queries)))
+    found = [load_npz(file).toarray() for file in sorted(folder.glob("*.npz"))]
+    codes = np.vstack([dense(plain.encode(part)) for part in parts])
+    np.testing.assert_array_equal(np.vstack(found), codes)
     folder = scale.answer(plain, X, tmp_path / "e", what="evaluation", rows=40, labels=y)
     figures = json.loads((folder / "evaluation.json").read_text())
     assert figures["accuracy"] == pytest.approx(plain.score(X, y))
