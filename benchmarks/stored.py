@@ -49,15 +49,21 @@ def origin(words: list[str]) -> dict[str, Any]:
     load = [round(value, 1) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
     return {
         "command": " ".join([*settings, shlex.join(words)]),
-        "commit": _git("rev-parse", "--short=12", "HEAD")
-        + ("+" if _git("status", "--porcelain", "src") else ""),
+        "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "load_average": load,  # over 1, 5 and 15 minutes, when the run ended
         "machine": machine_facts(),
     }
 
 
+def _commit() -> str:
+    found = _git("rev-parse", "--short=12", "HEAD")
+    changed = found != "unknown" and _git("status", "--porcelain", "src")
+    return f"{found}+" if changed else found
+
+
 def _without_json(words: list[str]) -> list[str]:
+    words = [word for word in words if not word.startswith("--json=")]
     if "--json" not in words:
         return words
     at = words.index("--json")

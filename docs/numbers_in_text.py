@@ -29,7 +29,7 @@ MEASURED = ("README.md", *(f"docs/{name}.md" for name in (
     "reproduction", "results", "scale", "serve",
 )))  # fmt: skip
 BLOCK = re.compile(r"(<!-- run: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
-NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def stored(name: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Killer(threading.Thread):
         nannies = self.client.cluster.workers.values()
         killed = None
         while self.kills < self.most and not self._done.wait(self._dice.uniform(0.05, 2.0)):
-            processes = [nanny.process.pid for nanny in nannies]
+            processes = [nanny.process.pid if nanny.process else None for nanny in nannies]
             # A process is there from its start on, and a worker when the scheduler knows it.
             if None in processes or killed in processes or len(self.client.nthreads()) < len(processes):
                 continue
@@ -75,6 +75,7 @@ def main() -> None:
             killer, rounds, left = Killer(client, args.seed, args.kills), 0, set[str]()
             killer.start()
             while killer.kills < args.kills:
+                assert killer.is_alive(), "what kills the workers has ended too early"
                 rounds += 1
                 for i, model in enumerate(MODELS):
                     residuals, written = answers(i, scale.Dask(client), home / f"together-{rounds}-{i}")

@@ -99,3 +99,18 @@ def test_what_was_compiled_before_a_source_changed_is_deleted(tmp_path):
     os.utime(callee, (2000, 2000))
     forget_outdated(tmp_path)
     assert not index.is_file()
+
+
+def test_a_source_from_the_future_and_a_vanishing_file_keep_nothing_from_its_place(tmp_path):
+    kept = tmp_path / "__pycache__"
+    kept.mkdir()
+    source, old, new = tmp_path / "kernel.py", kept / "old.nbi", kept / "new.nbi"
+    gone = kept / "gone.nbi"  # is listed, and another process has deleted what it points to
+    gone.symlink_to(kept / "deleted")
+    later = tmp_path / "clock.py"
+    for path, when in ((old, 1000), (source, 2000), (new, 3000), (later, 2**40)):
+        path.touch()
+        os.utime(path, (when, when))
+    forget_outdated(tmp_path)
+    assert not old.is_file()
+    assert new.is_file()

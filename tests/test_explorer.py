@@ -134,6 +134,16 @@ def test_methods_with_class_terms_may_come_first(digits):
         )
 
 
+def test_one_gram_matrix_of_crnrc_is_kept(digits):
+    coder = Coder(digits.coder._inner, digits.controls.start)
+    for gamma in (0.5, 1.0, 2.0):
+        coder.classifier(digits.controls.checked({"method": "CRNRC", "parameters": {"gamma": gamma}}))
+        coder.classifier(digits.controls.checked({"method": "NRC", "parameters": {"solver": "exact"}}))
+    kept = [model.solver_ for model, _ in coder._found.values()]
+    assert sum(bool(solver.problem.classwise) for solver in kept) == 1
+    assert len(kept) == 2
+
+
 def test_without_samples_and_classes_it_is_a_fit_without_them(digits):
     settings, query = digits.controls.start, digits.query(5)
     whole = digits.explain(query, settings)

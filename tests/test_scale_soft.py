@@ -1,9 +1,13 @@
 """SoftNRC over shards in both precisions, and sources of many queries that the other tests leave out."""
 
-import numpy as np
-import pytest
+import warnings
 
-from residuum import CRC, SoftNRC, scale
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from residuum import CRC, NRC, SoftNRC, scale
 from residuum.errors import DataFormatError
 from residuum.scale import soft
 from residuum.scale.soft_kernels import add_positive
@@ -68,6 +72,53 @@ def test_queries_from_every_source_are_answered_alike(kind, tmp_path):
     assert len(files) == 3
     for file in files:
         np.testing.assert_allclose(np.load(found / file), np.load(expected / file), atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [SoftNRC(), SoftNRC(l2=1e-3), NRC()], ids=repr)
+def test_no_batch_changes_a_bit(model, tmp_path):
+    """Queries that end sooner leave their places in the products, which matter to some kernels."""
+    X, y, _ = samples()
+    queries = np.random.default_rng(5).uniform(size=(40, X.shape[1])).astype(np.float32)
+    scale.shard(X, y, tmp_path)
+    expected = scale.Sharded(model).fit(tmp_path).residuals(queries)
+    for batch in (7, 13):
+        found = scale.Sharded(model, batch=batch).fit(tmp_path).residuals(queries)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_float64_goes_on_where_float32_ended(tmp_path):
+    """From zero on, these queries take 105 passes, and 150."""
+    rng = np.random.default_rng(0)
+    X, queries = (rng.uniform(size=(n, 30)).astype(np.float32) for n in (200, 40))
+    scale.shard(X, np.arange(200) % 5, tmp_path)
+    for l2, most in ((3e-3, 85), (1e-3, 125)):
+        solution = scale.Sharded(SoftNRC(l2=l2)).fit(tmp_path).solve(queries)
+        assert solution.converged.all()
+        assert solution.n_iter.max() < most
+
+
+def test_steps_that_change_nothing_divide_by_nothing(tmp_path):
+    X, y, queries = samples()
+    scale.shard(X, y, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scale.Sharded(SoftNRC(l2=1e-9)).fit(tmp_path).residuals(queries)
+
+
+def test_a_table_with_columns_in_another_order_is_read_by_their_names(tmp_path):
+    X, y, queries = samples()
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    model = CRC().fit(frame, y)
+    expected = model.predict(pd.DataFrame(queries, columns=frame.columns)).tolist()
+    table = pd.DataFrame(queries, columns=frame.columns)[frame.columns[::-1]]
+    table.to_csv(tmp_path / "new.csv", index=False)
+    answers = scale.answer(model, tmp_path / "new.csv", tmp_path / "answers")
+    (file,) = answers.glob("*.csv")
+    assert pd.read_csv(file)["label"].tolist() == expected
+    table.rename(columns={"c3": "other"}).to_csv(tmp_path / "wrong.csv", index=False)
+    with pytest.raises(DataFormatError, match="c3"):
+        scale.answer(model, tmp_path / "wrong.csv", tmp_path / "none")
 
 
 def test_nan_in_a_dask_array_is_named_with_its_place(tmp_path):

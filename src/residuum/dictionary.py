@@ -38,9 +38,16 @@ def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     scale = np.maximum(samples.max(axis=1), -samples.min(axis=1))
     divisor = np.where(scale > 0, scale, 1).astype(samples.dtype)
     unit = samples / divisor[:, None]
-    norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    norm = np.sqrt(squares(unit))
     unit /= np.where(norm > 0, norm, 1)[:, None]
     return unit, scale, norm
+
+
+def squares(rows: FloatArray) -> FloatArray:
+    """``||row||^2``, the same bits for a row whatever the others are."""
+    if rows.shape[1] > np.getbufsize():  # einsum would sum one row in another order than several
+        return np.array([row @ row for row in rows], dtype=rows.dtype)
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def inner_direction(rows: FloatArray, scale: FloatArray, start: FloatArray | None = None) -> FloatArray:

@@ -34,6 +34,11 @@ def unturned(queries: FloatArray) -> FloatArray:
     return queries
 
 
+def _has_own_gram(solver: Any) -> bool:
+    """Whether the weights of an exact solver are part of its Gram matrix, as those of CRNRC are."""
+    return isinstance(solver, ActiveSet) and bool(solver.problem.classwise)
+
+
 class Coder:
     """Classifiers of any settings over the dictionary of one fitted classifier.
 
@@ -104,7 +109,12 @@ class Coder:
         """The classifier with these settings over all samples."""
         with self._lock:
             if settings.key not in self._found:
-                self._found[settings.key] = self._made(settings)
+                made = self._made(settings)
+                if _has_own_gram(made[0].solver_):  # which may take a gigabyte: one of them is kept
+                    others = [key for key, (model, _) in self._found.items() if _has_own_gram(model.solver_)]
+                    for key in others:
+                        del self._found[key]
+                self._found[settings.key] = made
                 if len(self._found) > _KEPT:
                     self._found.popitem(last=False)
             self._found.move_to_end(settings.key)

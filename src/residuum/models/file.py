@@ -260,6 +260,13 @@ def n_features_of(saved: SavedModel) -> int | None:
     return noted or getattr(saved.estimator, "n_features_in_", None)
 
 
+def names_of(saved: SavedModel) -> list[str] | None:
+    """The columns that the model was fitted to, where they have names."""
+    noted = saved.about.get("input", {}).get("columns")
+    names = noted or getattr(saved.estimator, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
 def expected_columns(saved: SavedModel) -> ExpectedColumns | None:
     """How a table for this model is read; None for a model of images."""
     notes, n_features = saved.about.get("input", {}), n_features_of(saved)
@@ -267,7 +274,7 @@ def expected_columns(saved: SavedModel) -> ExpectedColumns | None:
         return None
     encoder = encoder_of(saved.estimator)
     texts = () if encoder is None else tuple(encoder.is_text_.nonzero()[0].tolist())
-    columns = tuple(notes.get("columns") or ()) or None
+    columns = tuple(names_of(saved) or ()) or None
     return ExpectedColumns(columns, n_features, notes.get("label"), texts, tuple(notes.get("without") or ()))
 
 

@@ -19,7 +19,7 @@ from residuum.dictionary import FloatArray
 from residuum.errors import UsageError
 from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts
-from residuum.scale.dictionary import ShardedDictionary, blocks_of, padded, placed, product
+from residuum.scale.dictionary import ENTRIES_PER_QUERY, ShardedDictionary, blocks_of, padded, placed, product
 from residuum.scale.parts import SummedParts
 from residuum.scale.shards import Shard
 from residuum.solvers import ADMM
@@ -36,10 +36,11 @@ class ShardedADMM:
     solver : ADMM
         The problem, the dictionary in shards, rho and the number of steps.
     batch : int
-        Queries of a pass.
+        Of no use here: 504 queries are worked on at a time, so that no batch changes their bits.
     """
 
     has_threads = True
+    entries_per_query = ENTRIES_PER_QUERY
 
     def __init__(self, solver: ADMM, batch: int) -> None:
         if solver.tol is not None:
@@ -52,7 +53,6 @@ class ShardedADMM:
         self._shards: ShardedDictionary = cast(Any, solver.dictionary)
         self.rho, self.max_iter, self.tol = solver.rho, solver.max_iter, solver.tol
         self._kind = np.dtype(np.float32 if self.rho / 2 >= _LEAST_RIDGE else np.float64)
-        self.entries_per_query = max(1, 2**20 // batch)
 
     def prepare(self) -> None:
         """Sum XX' over the shards and factor A."""

@@ -23,7 +23,7 @@ from residuum.estimators.answers import answer as ask
 from residuum.inputs import ExpectedColumns, OwnData
 from residuum.inputs.image_features import with_features, with_pixels
 from residuum.models.evaluation import evaluate
-from residuum.models.file import SavedModel, open_model
+from residuum.models.file import SavedModel, n_features_of, names_of, open_model
 from residuum.models.saving import save_model
 from residuum.scale.classifier import Sharded, is_sharded_model, load_model
 from residuum.scale.runner import Local, Runner
@@ -108,8 +108,8 @@ def answer(
         about = {**model.shards_.read_as, "n_features": model.n_features_in_}
     else:
         saved = _opened(task.model, task.sha256)
-        n_features = getattr(saved.estimator, "n_features_in_", None)  # of a model that was fitted to arrays
-        about = {"n_features": n_features, **saved.about.get("input", {})}
+        learned = {"n_features": n_features_of(saved), "columns": names_of(saved)}
+        about = {**learned, **saved.about.get("input", {})}
     reading = _as_fitted(about, reading or {})
     pieces = [
         Piece(i, part) for i, part in enumerate(parts_of(source, labels=labels, rows=rows, reading=reading))

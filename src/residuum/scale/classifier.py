@@ -61,7 +61,7 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
     runner : Local or Dask, optional
         Where shards are worked on; threads of this process by default.
     batch : int, default=512
-        Queries that a pass over the shards works on. It changes no result.
+        Queries that a pass over the shards works on where codes are exact. It changes no result.
 
     Attributes
     ----------
@@ -75,7 +75,8 @@ class Sharded(Answering, ClassifierMixin, BaseEstimator):
     Notes
     -----
     Atoms are float32. Results are the same to the last bit for every runner, every division of the shards
-    among workers and every batch; they may differ in the last digits for other shards of the same samples.
+    among workers and every batch. They may differ in the last digits for other shards of the same samples,
+    and, where codes are not exact, with the other queries of the same call.
 
     Examples
     --------

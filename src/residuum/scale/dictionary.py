@@ -14,7 +14,9 @@ from residuum.scale.shards import Run, Shard, Shards
 
 MOST_TASKS = 64  # of a sum over shards: each task adds up consecutive shards before anything is sent
 ATOMS_AT_ONCE = 2048  # their products with a block of queries stay in the cache
-ROW_MULTIPLE = 48  # BLAS then treats every row of a product alike, so its bits do not depend on the batch
+ROW_MULTIPLE = 48  # so that what BLAS does with a row depends on its place alone, not on the number of rows
+ENTRIES_PER_QUERY = 2080  # 504 queries at a time, a multiple of 12, where float32 products make the codes
+
 LARGEST = "largest"  # the name under which maxima are formed and not sums
 _TRIALS = 12  # passes that look for an inner direction
 
@@ -189,6 +191,8 @@ def product(rows: FloatArray, matrix: FloatArray) -> FloatArray:
     """``rows @ matrix`` for padded rows, the same bits for a row whatever the number of rows.
 
     BLAS has other kernels for small products, so small matrices are always multiplied by 48 rows at a time.
+    In float64 the place of a row does not matter either. In float32 it does on some processors, where
+    OpenBLAS treats six rows of every twelve in another way than the other six.
     """
     if ROW_MULTIPLE * matrix.size > 2**22:
         return rows @ matrix

@@ -35,7 +35,9 @@ class LBFGS:
             self.point = np.where(accepted[:, None], self.trial, self.point)
             self.gradient = np.where(accepted[:, None], gradient, self.gradient)
             # Along the direction the slope is nearly linear, so this is about where it vanishes.
-            self.length = np.where(accepted, 1.0, self.length * self.slope / (self.slope - slope))
+            shorter = self.length * self.slope
+            np.divide(shorter, self.slope - slope, out=shorter, where=~accepted)
+            self.length = np.where(accepted, 1.0, shorter)
         direction = -self._times_inverse(self.gradient, preconditioner)
         if self.direction.size:
             direction = np.where(accepted[:, None], direction, self.direction)

@@ -32,7 +32,7 @@ import numpy as np
 from residuum.dictionary import FloatArray
 from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts
-from residuum.scale.dictionary import LARGEST, ShardedDictionary, padded, placed, product
+from residuum.scale.dictionary import ENTRIES_PER_QUERY, LARGEST, ShardedDictionary, padded, placed, product
 from residuum.scale.lbfgs import LBFGS
 from residuum.scale.parts import SummedParts
 from residuum.scale.shards import Run, Shard
@@ -76,10 +76,11 @@ class ShardedSoft:
     solver : Newton
         The problem, the dictionary in shards, tolerance and limit on iterations.
     batch : int
-        Queries of a pass.
+        Of no use here: 504 queries are worked on at a time, so that no batch changes their bits.
     """
 
     has_threads = True
+    entries_per_query = ENTRIES_PER_QUERY
 
     def __init__(self, solver: Newton, batch: int) -> None:
         self.problem: CodingProblem = solver.problem
@@ -88,7 +89,6 @@ class ShardedSoft:
         self.tol, self.max_iter = max(solver.tol, _SINGLE_TOL), 2 * solver.max_iter
         l2, self.w = self.problem.l2, self.problem.l2 + self.problem.neg_weight
         self.alpha = l2 + l2 * (l2 / self.problem.neg_weight)
-        self.entries_per_query = max(1, 2**20 // batch)
 
     def prepare(self) -> None:
         """Sum XX' over the shards and find its eigenvectors, in which M is diagonal."""
@@ -134,17 +134,26 @@ class ShardedSoft:
         ):
             if len(still):
                 found.double[still] = kind is np.float64
-                end, n_iter = self._descended(kind, most, goal, y[still])
+                # What is worse than no code at all is no start.
+                begin = np.where(found.gap[still][:, None] < 1, found.point[still], 0.0)
+                end, n_iter = self._descended((kind, most, goal), y[still], begin)
                 found.n_iter[still] += n_iter
                 still = self._stored(y, still, end, found)
         return found
 
-    def _descended(self, kind: Any, most: int, goal: float, queries: FloatArray) -> tuple[End, Any]:
-        """Points with an estimated gap of at most the goal, and the passes that they took."""
+    def _descended(
+        self, stage: tuple[Any, int, float], queries: FloatArray, begin: FloatArray
+    ) -> tuple[End, Any]:
+        """Points with an estimated gap of at most the goal, and the passes that they took.
+
+        A stage is the precision, the most passes and the goal. Where `begin` is zero no point is known.
+        """
+        kind, most, goal = stage
         point, residual = np.empty(queries.shape, kind), np.empty(queries.shape, kind)
         n_iter, rows = np.zeros(len(queries), np.int64), np.arange(len(queries))
         y = self._turned(queries, self._basis)  # in the eigenvectors from here on
-        state = LBFGS(y / (1 + self._eigenvalues * (1 / self.w + 0.1 / self.alpha)))
+        cold = y / (1 + self._eigenvalues * (1 / self.w + 0.1 / self.alpha))
+        state = LBFGS(np.where(begin.any(axis=1, keepdims=True), self._turned(begin, self._basis), cold))
         for step in range(1, most + 1):
             at = self._turned(state.trial, self._basis.T).astype(kind)
             trial = self._turned(at, self._basis)

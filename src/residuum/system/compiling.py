@@ -8,6 +8,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,15 +22,26 @@ def forget_outdated(package: Path) -> None:
     """Delete compiled functions that are older than a source file beside any of them.
 
     Numba keeps a function until the file changes that it stands in. It does not see that a function changed
-    which that one calls, and would go on with the old code of it.
+    which that one calls, and would go on with the old code of it. Only functions that are kept beside the
+    sources are looked at, not those in the folder NUMBA_CACHE_DIR or in that of the user.
     """
-    kept = list(package.rglob("__pycache__/*.nbi"))
-    sources = [path for folder in {path.parents[1] for path in kept} for path in folder.glob("*.py")]
-    with suppress(OSError):  # a folder that cannot be written, or another process that deletes them too
-        newest = max((path.stat().st_mtime for path in sources), default=0.0)
-        for path in kept:
-            if path.stat().st_mtime < newest:
+    kept = _dates(package.rglob("__pycache__/*.nbi"))
+    sources = _dates(path for folder in {path.parents[1] for path in kept} for path in folder.glob("*.py"))
+    now = time.time()
+    newest = max((date for date in sources.values() if date <= now), default=0.0)  # clocks may be wrong
+    for path, date in kept.items():
+        if date < newest:
+            with suppress(OSError):  # a folder that cannot be written, or another process deletes it too
                 path.unlink()
+
+
+def _dates(paths: Iterable[Path]) -> dict[Path, float]:
+    """When files were changed; those that another process has just deleted are left out."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = path.stat().st_mtime
+    return found
 
 
 def _probe() -> None:

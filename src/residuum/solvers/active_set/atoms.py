@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residuum.change import Change
-from residuum.dictionary import FloatArray, inner_direction
+from residuum.dictionary import FloatArray, inner_direction, squares
 
 from .copies import Copies, IntArray
 from .exact import are_multiples
@@ -87,7 +87,7 @@ def binary_scaled(rows: FloatArray) -> tuple[FloatArray, FloatArray, Exponents]:
     largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
     exponents = np.frexp(largest)[1]
     scaled = np.ldexp(rows.astype(np.float64, copy=False), -exponents[:, None])
-    return np.ascontiguousarray(scaled), np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents
+    return np.ascontiguousarray(scaled), np.sqrt(squares(scaled)), exponents
 
 
 def unit_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray, Exponents]:

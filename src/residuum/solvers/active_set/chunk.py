@@ -33,7 +33,7 @@ from .tables import (
 
 MOST_RIDGE = 1e300  # an atom with more can lower the objective by 1e-300 at most, and is left out
 LARGEST_EXPONENT = 1024  # of a finite float64, as frexp counts
-BLOCK = 48  # priced rows are padded to a multiple: BLAS then treats every row alike
+BLOCK = 48  # priced rows are padded to a multiple, so that their number changes no bit
 
 _compiling = threading.Lock()
 _compiled = False
