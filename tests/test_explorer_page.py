@@ -380,6 +380,8 @@ def test_confusion_counts_what_the_library_answers(page, site):
     assert page.inner_text("#accuracy").startswith(f"{answers['correct']} of 600 right")
     counts = [int(text) for text in page.locator("#matrix td button").all_inner_texts()]
     assert sum(counts) == 600
+    right = [int(text) for text in page.locator("#matrix td.right button").all_inner_texts()]
+    assert sum(right) == answers["correct"], "the sum of the diagonal"
     zeros = sum(
         t == a == 0 and not r for t, a, r in zip(answers["truth"], answers["answered"], answers["rejected"])
     )
@@ -409,7 +411,8 @@ def test_from_a_cell_to_its_samples_to_an_explanation_and_back(page, site):
 def test_filters_keep_only_such_samples(page, site, name):
     go(page, site, "#/confusion")
     answers = site.exploration.confusion(site.exploration.controls.start)
-    wrong = [a != t for a, t in zip(answers["answered"], answers["truth"])]
+    answered = zip(answers["answered"], answers["truth"], answers["rejected"], strict=True)
+    wrong = [a != t or r for a, t, r in answered]
     expected = sum({"wrong": wrong, "close": answers["close"], "rejected": answers["rejected"]}[name])
     changed(page, lambda: page.click(f"#filter-{name}"))
     counts = [int(text) for text in page.locator("#matrix td button").all_inner_texts()]
