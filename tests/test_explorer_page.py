@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from explorer_server import HOSTILE, digits, forty_classes, hostile_names, served
+from explorer_server import HOSTILE, digits, forty_classes, hostile_names, photographs, served
 
 from residuum.explorer.session import Removed
 
@@ -88,6 +88,13 @@ def people():
 @pytest.fixture(scope="module")
 def hostile():
     exploration = hostile_names()
+    with served(exploration) as url:
+        yield Site(exploration, url)
+
+
+@pytest.fixture(scope="module")
+def birds():
+    exploration = photographs()
     with served(exploration) as url:
         yield Site(exploration, url)
 
@@ -633,6 +640,17 @@ def test_tables_fit_400_pixels_too(browser, people):
     with opened(browser, viewport={"width": 400, "height": 800}) as page:
         go(page, people)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("view", ["#/explain", "#/confusion"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_long_names_and_large_pictures_stay_in_their_cards(browser, birds, view, width):
+    with opened(browser, viewport={"width": width, "height": 800}) as page:
+        go(page, birds, view)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        beyond = "cards => cards.filter((card) => card.scrollWidth > card.clientWidth + 1).length"
+        assert page.locator(".gallery a, .carriers li").evaluate_all(beyond) == 0
 
 
 def test_on_paper_the_controls_are_gone(page, site):
