@@ -454,6 +454,27 @@ def test_a_drawing_has_an_address_of_its_own(page, browser, site):
     until(page, lambda hash_: "values=" not in hash_)
 
 
+@pytest.mark.parametrize("leave", ["#clear", "#source-number"])
+def test_an_answer_that_comes_late_does_not_bring_a_drawing_back(page, site, leave):
+    go(page, site)
+    page.click("#source-drawing")
+    held = []
+
+    def hold(route):
+        held.append(route) if "drawing" in route.request.post_data else route.continue_()
+
+    page.route("**/api/explain", hold)
+    with page.expect_request(lambda request: "drawing" in (request.post_data or "")):
+        page.locator("#pad").click()
+    page.click(leave)
+    ready(page)
+    with page.expect_response(lambda answer: "drawing" in (answer.request.post_data or "")):
+        for route in held:
+            route.continue_()
+    page.wait_for_load_state("networkidle")
+    assert "values=" not in state_of(page)
+
+
 def picture_file(shape=(40, 40)):
     """A dark 1 on white paper, as PNG."""
     from PIL import Image

@@ -117,10 +117,13 @@ function canvas(summary, failed) {
     return { width: half, height: half, ink: toBase64(bytes) };
   }
 
+  // Whoever clears the canvas or goes elsewhere is not brought back by an answer that comes later.
+  const gone = () => !strokes.length || !pad.isConnected;
   const send = newestOnly(async (quietly) => {
-    if (!strokes.length) return;
+    if (gone()) return;
     try {
       const found = await ask("/api/explain", { query: { drawing: ink() }, settings: settings() });
+      if (gone()) return;
       go({ query: { values: found.values }, source: null, samples: [], classes: [] }, { quietly });
     } catch (error) {
       failed(error);
