@@ -536,6 +536,27 @@ def test_a_pasted_row_is_answered(page, people):
     assert page.inner_text("#answer").strip() == "person 07"
 
 
+def test_a_question_that_is_refused_leaves_no_older_answer_on_the_page(page, people):
+    go(page, people)
+    page.click("#source-row")
+    page.fill("#row", "hello")
+    changed(page, lambda: page.click("#ask-row"))
+    page.wait_for_selector(".error:not([hidden])")
+    assert not page.locator("#headline, #sum-card, #classes-card, #features-card").filter(visible=True).count()
+    page.errors.clear()  # the browser notes the status 400
+    changed(page, page.go_back)
+    assert page.locator("#headline").is_visible()
+    assert not page.locator(".error").is_visible()
+
+
+def test_a_number_that_no_sample_has_is_put_right(page, site):
+    go(page, site, "#/explain?q=4")
+    for wrong in ("99999", "0", ""):
+        page.fill("#number", wrong)
+        page.press("#number", "Enter")
+        assert page.input_value("#number") == "5"
+
+
 # --------------------------------------------------------------------------------- addresses and history
 
 

@@ -54,6 +54,7 @@ function picker(summary) {
     onchange: (event) => {
       const number = Math.round(Number(event.target.value)) - 1;
       if (number >= 0 && number < names.length) open(number);
+      event.target.value = (state().query.number ?? 0) + 1;
     },
   });
   const step = (by) => open((state().query.number + by + names.length) % names.length);
