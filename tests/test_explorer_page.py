@@ -366,13 +366,27 @@ def test_removing_the_winning_class_changes_the_answer(page, site):
     assert page.locator("#classes tbody tr").count() == 9
 
 
+def test_a_single_class_that_is_left_cannot_lose(page, site):
+    winner = site.explain(0)["winner"]
+    others = ".".join(str(k) for k in range(10) if k != winner)
+    go(page, site, f"#/explain?without-class={others}")
+    page.click("#find-smallest")
+    page.wait_for_selector("#smallest .outcome")
+    assert page.inner_text("#smallest") == "Only one class is left, so no other can win."
+
+
+def test_one_step_is_no_steps(page, site):
+    go(page, site, "#/explain?method=NRC&max_iter=1")
+    assert page.inner_text("#ending") == "1 step, as asked for"
+
+
 def test_the_smallest_set_is_found_and_can_be_removed(page, site):
     answers = site.exploration.confusion(site.exploration.controls.checked({"method": "SRC"}))
     close = int(np.argmin(answers["margin"]))
     go(page, site, f"#/explain?q={close}&method=SRC&threshold=0")
     page.click("#find-smallest")
     page.wait_for_selector("#apply-smallest")
-    assert re.match(r"Without \d+ samples? the answer is \d", page.inner_text("#smallest"))
+    assert re.match(r"Without \d+ samples? the nearest class is \d", page.inner_text("#smallest"))
     changed(page, lambda: page.click("#apply-smallest"))
     assert page.inner_text("#outcome").startswith("The answer changes from")
     keep_picture(page, "explorer_what_if.png", clip={"x": 0, "y": 0, "width": 1280, "height": 900})
