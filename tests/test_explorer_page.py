@@ -107,6 +107,22 @@ def browser():
         chromium.close()
 
 
+def image_model(folder):
+    """The file of a model that takes image files."""
+    from PIL import Image
+
+    rng = np.random.default_rng(5)
+    for label, brightest in (("dark", 90), ("light", 255)):
+        (folder / "train" / label).mkdir(parents=True)
+        for i in range(4):
+            pixels = rng.integers(0, brightest, size=(128, 128)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / "train" / label / f"{i}.png")
+    out = folder / "m.residuum"
+    command = [sys.executable, "-m", "residuum", "fit", str(folder / "train"), "--out", str(out)]
+    subprocess.run([*command, "--with", "bow_sift"], check=True, capture_output=True)
+    return out
+
+
 @pytest.fixture
 def page(browser):
     """A page on which no script may fail, and from which no request may go elsewhere."""
@@ -535,6 +551,56 @@ def test_what_is_no_picture_is_refused_in_a_sentence(page, site):
     page.wait_for_selector(".error:not([hidden])")
     assert "not an image" in page.inner_text(".error")
     page.errors.clear()  # the browser notes the status 400
+
+
+def test_a_picture_that_is_too_large_is_refused_by_its_size(page, site):
+    go(page, site)
+    page.click("#source-picture")
+    page.set_input_files("#file", {"name": "x.png", "mimeType": "image/png", "buffer": bytes(8_100_000)})
+    page.wait_for_selector(".error:not([hidden])")
+    assert "the picture has 8.1 MB, and may have 7 MB" in page.inner_text(".error")
+
+
+def test_a_file_that_misses_its_place_does_not_replace_the_page(page, site):
+    go(page, site)
+    for kind in ("dragover", "drop"):
+        stays = page.evaluate(
+            """kind => {
+                const carried = new DataTransfer();
+                carried.items.add(new File(["x"], "one.png", {type: "image/png"}));
+                const dropped = new DragEvent(kind, {dataTransfer: carried, bubbles: true, cancelable: true});
+                return !document.querySelector("#headline").dispatchEvent(dropped);
+            }""",
+            kind,
+        )
+        assert stays
+
+
+def test_the_back_button_finds_a_picture_that_no_address_can_hold(page, tmp_path):
+    from residuum.explorer.opening import explore_model
+    from residuum.models.file import open_model
+
+    with served(explore_model(open_model(image_model(tmp_path)), "m.residuum")) as url:
+        site = Site(None, url)
+        go(page, site)
+        margin = value(page, "#margin")
+        page.click("#source-picture")
+        assert "a link would not show it" in page.inner_text(".drop")
+        chosen = {"name": "one.png", "mimeType": "image/png", "buffer": picture_file((64, 64))}
+        page.set_input_files("#file", chosen)
+        page.wait_for_selector("#sum-card .mark:text('yours')")
+        ready(page)
+        own = value(page, "#margin")
+        assert own != margin
+        changed(page, lambda: page.locator("#carriers .remove").first.click())
+        changed(page, page.go_back)
+        assert page.inner_text("#sum-card .mark >> nth=0") == "yours"
+        assert value(page, "#margin") == own
+        page.click("#source-number")  # its address is that of the picture
+        page.wait_for_selector("#number")
+        page.wait_for_selector("#sum-card .mark:text('left out')")
+        page.go_back()
+        page.wait_for_selector("#sum-card .mark:text('yours')")
 
 
 def test_a_pasted_row_is_answered(page, people):

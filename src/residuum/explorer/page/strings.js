@@ -39,6 +39,7 @@ export const text = {
     drop: "Drop a picture here, or choose one.",
     note: "It stays on this machine. It is cut out, shrunk and centred like the training pictures.",
     noteFeatures: "It stays on this machine.",
+    tooLarge: (bytes, most) => `the picture has ${(bytes / 1e6).toFixed(1)} MB, and may have ${most / 1e6} MB. Make it smaller.`,
     notLinked: "The address of this page cannot hold a picture of this size: a link would not show it.",
   },
   row: {
