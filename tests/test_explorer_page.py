@@ -622,7 +622,9 @@ def test_a_question_that_is_refused_leaves_no_older_answer_on_the_page(page, peo
     page.fill("#row", "hello")
     changed(page, lambda: page.click("#ask-row"))
     page.wait_for_selector(".error:not([hidden])")
-    assert not page.locator("#headline, #sum-card, #classes-card, #features-card").filter(visible=True).count()
+    assert (
+        not page.locator("#headline, #sum-card, #classes-card, #features-card").filter(visible=True).count()
+    )
     page.errors.clear()  # the browser notes the status 400
     changed(page, page.go_back)
     assert page.locator("#headline").is_visible()
