@@ -782,7 +782,11 @@ def test_on_paper_the_controls_are_gone(page, site):
     page.emulate_media(media="print")
     assert not page.locator("#method").is_visible()
     assert not page.locator("nav").is_visible()
+    assert not page.locator("button, select, input, textarea").filter(visible=True).count()
     assert page.locator("#answer").is_visible()
+    headings = page.locator("h2").filter(visible=True).all_inner_texts()
+    assert "Certificate" in headings
+    assert not {"Question", "What if?"} & set(headings), "a heading of nothing"
 
 
 @functools.cache
