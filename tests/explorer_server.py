@@ -61,6 +61,19 @@ def hostile_names():
     return explore_estimator(model, about, held_out, names=names, pictures=pictures)
 
 
+def photographs():
+    """Pictures with classes and files of long names without a blank, as folders of photographs have them."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat([f"00{k}.Black_footed_Albatross_of_the_North" for k in range(4)], 5)
+    train = rng.uniform(0, 255, size=(20, 64))
+    model = ConfidentClassifier(SoftNRC()).fit(train, labels)
+    shown = rng.integers(0, 255, size=(20, 160, 120, 3)).astype(np.uint8)
+    names = [f"{label}/{label}_{i:04d}_1590.jpg" for i, label in enumerate(labels)]
+    held_out = HeldOut(train[:8] + rng.normal(size=(8, 64)) * 200, np.arange(8) % 4, names[:8], shown[:8])
+    about = About("Photographs", "images", features="other numbers")
+    return explore_estimator(model, about, held_out, names=names, pictures=shown)
+
+
 def digits():
     """The digits of ``residuum explore``."""
     return explore_digits()

@@ -2,6 +2,8 @@
 
 import json
 import math
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -251,10 +253,22 @@ def test_confusion_is_what_predict_says(digits):
     np.testing.assert_allclose(
         found["margin"], model.answer(digits.held_out.features).margins, rtol=1e-6, atol=1e-9
     )
-    assert found["correct"] == np.count_nonzero(predicted == digits.held_out.truth)
+    right = (predicted == digits.held_out.truth) & ~np.array(found["rejected"])
+    assert found["correct"] == np.count_nonzero(right)
     assert any(found["close"]), "some calls are close"
     nearly = digits.confusion(digits.controls.checked({"method": "CRC", "threshold": 0.5}))
     assert sum(nearly["rejected"]) > sum(found["rejected"])
+    assert nearly["correct"] < found["correct"]
+
+
+def test_none_of_these_is_right_for_a_foreign_class_alone(digits):
+    nothing = digits.controls.checked({"threshold": 10})
+    foreign = np.full_like(digits.held_out.truth, -1)
+    assert digits.confusion(nothing)["correct"] == 0
+    elsewhere = copy(digits)
+    elsewhere.held_out = replace(digits.held_out, truth=foreign)
+    found = elsewhere.confusion(nothing)
+    assert found["correct"] == sum(found["rejected"]) == len(foreign)
 
 
 def test_a_model_codes_its_own_samples_over_the_others(tmp_path):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from explorer_server import HOSTILE, digits, forty_classes, hostile_names, served
+from explorer_server import HOSTILE, digits, forty_classes, hostile_names, photographs, served
 
 from residuum.explorer.session import Removed
 
@@ -93,11 +93,34 @@ def hostile():
 
 
 @pytest.fixture(scope="module")
+def birds():
+    exploration = photographs()
+    with served(exploration) as url:
+        yield Site(exploration, url)
+
+
+@pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
         yield chromium
         chromium.close()
+
+
+def image_model(folder):
+    """The file of a model that takes image files."""
+    from PIL import Image
+
+    rng = np.random.default_rng(5)
+    for label, brightest in (("dark", 90), ("light", 255)):
+        (folder / "train" / label).mkdir(parents=True)
+        for i in range(4):
+            pixels = rng.integers(0, brightest, size=(128, 128)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / "train" / label / f"{i}.png")
+    out = folder / "m.residuum"
+    command = [sys.executable, "-m", "residuum", "fit", str(folder / "train"), "--out", str(out)]
+    subprocess.run([*command, "--with", "bow_sift"], check=True, capture_output=True)
+    return out
 
 
 @pytest.fixture
@@ -359,13 +382,27 @@ def test_removing_the_winning_class_changes_the_answer(page, site):
     assert page.locator("#classes tbody tr").count() == 9
 
 
+def test_a_single_class_that_is_left_cannot_lose(page, site):
+    winner = site.explain(0)["winner"]
+    others = ".".join(str(k) for k in range(10) if k != winner)
+    go(page, site, f"#/explain?without-class={others}")
+    page.click("#find-smallest")
+    page.wait_for_selector("#smallest .outcome")
+    assert page.inner_text("#smallest") == "Only one class is left, so no other can win."
+
+
+def test_one_step_is_no_steps(page, site):
+    go(page, site, "#/explain?method=NRC&max_iter=1")
+    assert page.inner_text("#ending") == "1 step, as asked for"
+
+
 def test_the_smallest_set_is_found_and_can_be_removed(page, site):
     answers = site.exploration.confusion(site.exploration.controls.checked({"method": "SRC"}))
     close = int(np.argmin(answers["margin"]))
     go(page, site, f"#/explain?q={close}&method=SRC&threshold=0")
     page.click("#find-smallest")
     page.wait_for_selector("#apply-smallest")
-    assert re.match(r"Without \d+ samples? the answer is \d", page.inner_text("#smallest"))
+    assert re.match(r"Without \d+ samples? the nearest class is \d", page.inner_text("#smallest"))
     changed(page, lambda: page.click("#apply-smallest"))
     assert page.inner_text("#outcome").startswith("The answer changes from")
     keep_picture(page, "explorer_what_if.png", clip={"x": 0, "y": 0, "width": 1280, "height": 900})
@@ -380,6 +417,8 @@ def test_confusion_counts_what_the_library_answers(page, site):
     assert page.inner_text("#accuracy").startswith(f"{answers['correct']} of 600 right")
     counts = [int(text) for text in page.locator("#matrix td button").all_inner_texts()]
     assert sum(counts) == 600
+    right = [int(text) for text in page.locator("#matrix td.right button").all_inner_texts()]
+    assert sum(right) == answers["correct"], "the sum of the diagonal"
     zeros = sum(
         t == a == 0 and not r for t, a, r in zip(answers["truth"], answers["answered"], answers["rejected"])
     )
@@ -409,7 +448,8 @@ def test_from_a_cell_to_its_samples_to_an_explanation_and_back(page, site):
 def test_filters_keep_only_such_samples(page, site, name):
     go(page, site, "#/confusion")
     answers = site.exploration.confusion(site.exploration.controls.start)
-    wrong = [a != t for a, t in zip(answers["answered"], answers["truth"])]
+    answered = zip(answers["answered"], answers["truth"], answers["rejected"], strict=True)
+    wrong = [a != t or r for a, t, r in answered]
     expected = sum({"wrong": wrong, "close": answers["close"], "rejected": answers["rejected"]}[name])
     changed(page, lambda: page.click(f"#filter-{name}"))
     counts = [int(text) for text in page.locator("#matrix td button").all_inner_texts()]
@@ -442,6 +482,27 @@ def test_a_drawing_has_an_address_of_its_own(page, browser, site):
         assert value(other, "#margin") == pytest.approx(margin, rel=1e-9)
     page.click("#clear")
     until(page, lambda hash_: "values=" not in hash_)
+
+
+@pytest.mark.parametrize("leave", ["#clear", "#source-number"])
+def test_an_answer_that_comes_late_does_not_bring_a_drawing_back(page, site, leave):
+    go(page, site)
+    page.click("#source-drawing")
+    held = []
+
+    def hold(route):
+        held.append(route) if "drawing" in route.request.post_data else route.continue_()
+
+    page.route("**/api/explain", hold)
+    with page.expect_request(lambda request: "drawing" in (request.post_data or "")):
+        page.locator("#pad").click()
+    page.click(leave)
+    ready(page)
+    with page.expect_response(lambda answer: "drawing" in (answer.request.post_data or "")):
+        for route in held:
+            route.continue_()
+    page.wait_for_load_state("networkidle")
+    assert "values=" not in state_of(page)
 
 
 def picture_file(shape=(40, 40)):
@@ -492,6 +553,56 @@ def test_what_is_no_picture_is_refused_in_a_sentence(page, site):
     page.errors.clear()  # the browser notes the status 400
 
 
+def test_a_picture_that_is_too_large_is_refused_by_its_size(page, site):
+    go(page, site)
+    page.click("#source-picture")
+    page.set_input_files("#file", {"name": "x.png", "mimeType": "image/png", "buffer": bytes(8_100_000)})
+    page.wait_for_selector(".error:not([hidden])")
+    assert "the picture has 8.1 MB, and may have 7 MB" in page.inner_text(".error")
+
+
+def test_a_file_that_misses_its_place_does_not_replace_the_page(page, site):
+    go(page, site)
+    for kind in ("dragover", "drop"):
+        stays = page.evaluate(
+            """kind => {
+                const carried = new DataTransfer();
+                carried.items.add(new File(["x"], "one.png", {type: "image/png"}));
+                const dropped = new DragEvent(kind, {dataTransfer: carried, bubbles: true, cancelable: true});
+                return !document.querySelector("#headline").dispatchEvent(dropped);
+            }""",
+            kind,
+        )
+        assert stays
+
+
+def test_the_back_button_finds_a_picture_that_no_address_can_hold(page, tmp_path):
+    from residuum.explorer.opening import explore_model
+    from residuum.models.file import open_model
+
+    with served(explore_model(open_model(image_model(tmp_path)), "m.residuum")) as url:
+        site = Site(None, url)
+        go(page, site)
+        margin = value(page, "#margin")
+        page.click("#source-picture")
+        assert "a link would not show it" in page.inner_text(".drop")
+        chosen = {"name": "one.png", "mimeType": "image/png", "buffer": picture_file((64, 64))}
+        page.set_input_files("#file", chosen)
+        page.wait_for_selector("#sum-card .mark:text('yours')")
+        ready(page)
+        own = value(page, "#margin")
+        assert own != margin
+        changed(page, lambda: page.locator("#carriers .remove").first.click())
+        changed(page, page.go_back)
+        assert page.inner_text("#sum-card .mark >> nth=0") == "yours"
+        assert value(page, "#margin") == own
+        page.click("#source-number")  # its address is that of the picture
+        page.wait_for_selector("#number")
+        page.wait_for_selector("#sum-card .mark:text('left out')")
+        page.go_back()
+        page.wait_for_selector("#sum-card .mark:text('yours')")
+
+
 def test_a_pasted_row_is_answered(page, people):
     go(page, people)
     page.click("#source-row")
@@ -503,6 +614,29 @@ def test_a_pasted_row_is_answered(page, people):
     page.reload()
     ready(page)
     assert page.inner_text("#answer").strip() == "person 07"
+
+
+def test_a_question_that_is_refused_leaves_no_older_answer_on_the_page(page, people):
+    go(page, people)
+    page.click("#source-row")
+    page.fill("#row", "hello")
+    changed(page, lambda: page.click("#ask-row"))
+    page.wait_for_selector(".error:not([hidden])")
+    assert (
+        not page.locator("#headline, #sum-card, #classes-card, #features-card").filter(visible=True).count()
+    )
+    page.errors.clear()  # the browser notes the status 400
+    changed(page, page.go_back)
+    assert page.locator("#headline").is_visible()
+    assert not page.locator(".error").is_visible()
+
+
+def test_a_number_that_no_sample_has_is_put_right(page, site):
+    go(page, site, "#/explain?q=4")
+    for wrong in ("99999", "0", ""):
+        page.fill("#number", wrong)
+        page.press("#number", "Enter")
+        assert page.input_value("#number") == "5"
 
 
 # --------------------------------------------------------------------------------- addresses and history
@@ -632,12 +766,27 @@ def test_tables_fit_400_pixels_too(browser, people):
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+@pytest.mark.parametrize("view", ["#/explain", "#/confusion"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_long_names_and_large_pictures_stay_in_their_cards(browser, birds, view, width):
+    with opened(browser, viewport={"width": width, "height": 800}) as page:
+        go(page, birds, view)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        beyond = "cards => cards.filter((card) => card.scrollWidth > card.clientWidth + 1).length"
+        assert page.locator(".gallery a, .carriers li").evaluate_all(beyond) == 0
+
+
 def test_on_paper_the_controls_are_gone(page, site):
     go(page, site)
     page.emulate_media(media="print")
     assert not page.locator("#method").is_visible()
     assert not page.locator("nav").is_visible()
+    assert not page.locator("button, select, input, textarea").filter(visible=True).count()
     assert page.locator("#answer").is_visible()
+    headings = page.locator("h2").filter(visible=True).all_inner_texts()
+    assert "Certificate" in headings
+    assert not {"Question", "What if?"} & set(headings), "a heading of nothing"
 
 
 @functools.cache

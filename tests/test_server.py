@@ -16,6 +16,9 @@ from serving import PATIENCE, serving
 from sklearn.datasets import load_digits
 
 from residuum.cli.main import main
+from residuum.errors import ResiduumError
+from residuum.inputs import ExpectedColumns
+from residuum.server.bodies import read_numbers
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -307,6 +310,78 @@ def test_a_port_that_is_taken_ends_with_exit_code_2(digits):
     with serving("serve", digits.folder / "m.residuum", "--port", digits.port) as server:
         assert server.process.wait(PATIENCE) == 2
         server.wait_for("Choose another --port")
+
+
+def test_an_empty_host_is_not_every_address(digits):
+    run = subprocess.run(
+        [sys.executable, "-m", "residuum", "serve", digits.folder / "m.residuum", "--host", ""],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 2
+    assert (
+        run.stderr
+        == "Error: --host must be an address or a name. Got an empty text; 0.0.0.0 is every address.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "the body is empty: it must be a JSON object."),
+        (
+            '{"queries": [[1, null]]}',
+            "the body: value 1 of query 0 is missing, and this model does not fill gaps.",
+        ),
+        ('{"queries": [[1, 2], [1, "x"]]}', 'the body: value 1 of query 1 must be a number. Got "x".'),
+        (
+            '{"queries": [[1, 2], [1]]}',
+            "the body: each query must be a list of numbers, all of one length. Query 1 is not.",
+        ),
+        (
+            '{"queries": [1, 2]}',
+            "the body: each query must be a list of numbers, all of one length. Query 0 is not.",
+        ),
+        ('{"queries": [[1' + "0" * 400 + ", 2]]}", "the body: a number is too large."),
+        (
+            '{"queries": [[1' + "0" * 4500 + ", 2]]}",
+            "the body is not JSON: a whole number has 4501 digits, and may have 4000.",
+        ),
+        (
+            '{"queries": [[1, 2]], "names": []}',
+            'the body: "names" must be a list of short texts, one for each query (1 here).',
+        ),
+    ],
+)
+def test_json_that_cannot_be_used_is_told_by_its_place(content, said):
+    with pytest.raises(ResiduumError) as error:
+        read_numbers(content.encode(), JSON, None, fills_gaps=False)
+    assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("1,,3\n1,2,3", "the body, line 1, column 2: the value is missing."),
+        ("1,2\n3,4", "the body has 2 columns of features, the model takes 3."),
+        (b"1,2,3\n\xff,2,3", "the body, line 2, byte 1: 0xff is not utf-8."),
+        (
+            "hello",
+            "the body, line 1: one column only; none of comma, semicolon, tab and bar divides the lines. "
+            "A table has at least two.",
+        ),
+    ],
+)
+def test_a_client_is_not_told_of_options_of_commands(content, said):
+    content = content if isinstance(content, bytes) else content.encode()
+    expected = ExpectedColumns(None, 3, None)
+    with pytest.raises(ResiduumError) as error:
+        read_numbers(content, CSV, expected, fills_gaps=False)
+    assert str(error.value) == said
+    found = read_numbers(b"1,2,3", CSV, expected, fills_gaps=False)
+    assert found.notes
+    assert not any("--" in note for note in found.notes)
 
 
 def test_an_error_that_nobody_foresaw_is_counted_and_told_on_standard_error(capsys):

@@ -86,7 +86,7 @@ def _row(exploration: Exploration, asked: Any) -> Asked:
     if takes.extractor is not None:
         raise UsageError("This model takes pictures, not rows of numbers.")
     expected = takes.expected or ExpectedColumns(None, exploration.n_inputs, None)
-    found = read_numbers(asked.encode(), "text/csv", expected, fills_gaps=takes.fills_gaps)
+    found = read_numbers(asked.encode(), "text/csv", expected, fills_gaps=takes.fills_gaps, called="the row")
     if len(found) != 1:
         raise UsageError(
             f"One row is explained at a time. Got {len(found)}: paste one, and its header if you like."

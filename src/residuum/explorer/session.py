@@ -319,7 +319,8 @@ class Exploration:
     def confusion(self, settings: Settings) -> dict[str, Any]:
         """What every held-out sample is answered: class, runner-up, margin, close call, rejected or not.
 
-        The page counts them, so that its filters need no further question.
+        The page counts them, so that its filters need no further question. "None of these" is right for a
+        sample whose class is not among the training samples, and wrong for every other.
         """
         answers = self._answered(settings)
         scores = np.sort(answers.residuals, axis=1)
@@ -330,15 +331,17 @@ class Exploration:
                 else scores[:, 0] < 0
             )
         rejected = answers.confidence < settings.threshold
+        truth = self.held_out.truth
+        right = np.where(rejected, truth < 0, answers.winners == truth)
         return plain(
             {
                 "settings": asdict(settings),
-                "truth": self.held_out.truth,
+                "truth": truth,
                 "answered": answers.winners,
                 "margin": answers.margins,
                 "close": close,
                 "rejected": rejected,
-                "correct": int(np.count_nonzero(answers.winners == self.held_out.truth)),
+                "correct": int(np.count_nonzero(right)),
             }
         )
 

@@ -117,7 +117,7 @@ def _guess_delimiter(path: Path | FileContent, text: Iterator[str]) -> str:
     if not score(best):
         raise DataFormatError(
             f"{path}, line 1: one column only; none of comma, semicolon, tab and bar divides the lines. "
-            "A table needs a label and features."
+            "A table has at least two."
         )
     return best
 

@@ -9,6 +9,8 @@ numbers for each query or, where the model knows the names of its columns, an ob
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -25,9 +27,12 @@ from residuum.system.files import FileContent, view_npy
 BODY = "the body"  # what errors call it
 MOST_QUERIES = 100_000  # of one request
 MOST_NAME = 200  # characters of a name
+MOST_DIGITS = 4000  # of a whole number; Python itself refuses more than 4300
 
 
-def read_numbers(body: bytes, kind: str, expected: ExpectedColumns | None, *, fills_gaps: bool) -> OwnData:
+def read_numbers(
+    body: bytes, kind: str, expected: ExpectedColumns | None, *, fills_gaps: bool, called: str = BODY
+) -> OwnData:
     """Queries of a model that takes numbers, or columns of a table.
 
     Parameters
@@ -39,6 +44,8 @@ def read_numbers(body: bytes, kind: str, expected: ExpectedColumns | None, *, fi
         What the model takes.
     fills_gaps : bool
         Whether the model can fill in missing values.
+    called : str
+        What errors call the body of a table or an array.
     """
     missing = "impute" if fills_gaps else "error"
     if kind == "application/json":
@@ -47,8 +54,20 @@ def read_numbers(body: bytes, kind: str, expected: ExpectedColumns | None, *, fi
         raise RequestError(415, f"This model takes numbers, as JSON, CSV or NPY. Got {kind}.")
     reader = read_text if kind == "text/csv" else read_npy_pair
     options, form = ColumnOptions(expected=expected), TableFormat(missing=missing)
-    (found,) = reader(FileContent(BODY, body), options, form)
-    return _limited(found)
+    try:
+        (found,) = reader(FileContent(called, body), options, form)
+    except DataFormatError as error:
+        raise DataFormatError(_without_options(str(error))) from None
+    except UsageError as error:
+        raise UsageError(_without_options(str(error))) from None
+    return _limited(replace(found, notes=tuple(map(_without_options, found.notes))))
+
+
+def _without_options(told: str) -> str:
+    """What the readers of files say, less the advice on options of commands, which no client can give."""
+    told = re.sub(r" \(guessed; --[^)]*\)", " (guessed)", told)
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", told)
+    return " ".join([sentences[0], *(each for each in sentences[1:] if " --" not in each)])
 
 
 def read_pictures(body: bytes, kind: str, *, most_pixels: int) -> OwnData:
@@ -100,8 +119,15 @@ def parsed_json(body: bytes) -> Any:
     def no_constant(text: str) -> NoReturn:
         raise ValueError(f"{text} is not a number of JSON")
 
+    def whole_number(text: str) -> int:
+        if len(text) > MOST_DIGITS:
+            raise ValueError(f"a whole number has {len(text)} digits, and may have {MOST_DIGITS}")
+        return int(text)
+
+    if not body.strip():
+        raise DataFormatError(f"{BODY} is empty: it must be a JSON object.")
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=no_constant)
+        return json.loads(body.decode("utf-8"), parse_constant=no_constant, parse_int=whole_number)
     except RecursionError:
         raise DataFormatError(f"{BODY}: its JSON is nested too deeply.") from None
     except ValueError as error:
@@ -127,7 +153,7 @@ def _read_json(body: bytes, expected: ExpectedColumns | None, fills_gaps: bool) 
         and all(isinstance(name, str) and len(name) <= MOST_NAME for name in names)
     ):
         raise DataFormatError(
-            f'{BODY}: "names" must be a list of {len(rows)} short texts, one for each query.'
+            f'{BODY}: "names" must be a list of short texts, one for each query ({len(rows)} here).'
         )
     return _limited(
         OwnData(
@@ -163,12 +189,25 @@ def _array(rows: list[Any]) -> Any:
     except (ValueError, OverflowError):  # lists of several lengths
         array = np.empty(0)
     if array.ndim != 2 or not array.size or array.dtype.kind not in "iuf":
-        raise DataFormatError(f"{BODY}: each query must be a list of numbers, all of one length.")
+        raise DataFormatError(f"{BODY}: {_what_is_wrong(rows)}")
     array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         i, j = np.argwhere(~np.isfinite(array))[0].tolist()
         raise DataFormatError(f"{BODY}: number {j} of query {i} is not finite.")
     return array
+
+
+def _what_is_wrong(rows: list[Any]) -> str:
+    """The first query that is no list of numbers of the common length, or its value that is none."""
+    for i, row in enumerate(rows):
+        if not isinstance(row, list) or not row or len(row) != len(rows[0]):
+            return f"each query must be a list of numbers, all of one length. Query {i} is not."
+        for j, value in enumerate(row):
+            if value is None:
+                return f"value {j} of query {i} is missing, and this model does not fill gaps."
+            if type(value) not in (int, float):
+                return f"value {j} of query {i} must be a number. Got {json.dumps(value)[:40]}."
+    return "a number is too large."
 
 
 def _table(rows: list[Any], texts: tuple[int, ...]) -> Any:

@@ -166,6 +166,8 @@ def serve(build: Build, settings: Settings, *, opened: Callable[[str], None] | N
 
 def bind(settings: Settings) -> socket.socket:
     """A socket that listens on the address of the settings."""
+    if not settings.host.strip():
+        raise UsageError("--host must be an address or a name. Got an empty text; 0.0.0.0 is every address.")
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -48,7 +48,7 @@ export function confusionView(summary) {
   const row = (found, i) => (found.truth[i] < 0 ? K : found.truth[i]);
   const passes = {
     all: () => true,
-    wrong: (found, i) => found.answered[i] !== found.truth[i],
+    wrong: (found, i) => column(found, i) !== row(found, i), // “none of these” is right for a class of no training sample
     close: (found, i) => found.close[i],
     rejected: (found, i) => found.rejected[i],
   };
@@ -111,13 +111,13 @@ export function confusionView(summary) {
     const chosen = now.truth === null ? members : members.filter((i) => row(found, i) === now.truth && column(found, i) === now.answered);
     // The closest calls first: they are what one wants to look at.
     const margin = (i) => (typeof found.margin[i] === "number" ? found.margin[i] : Infinity);
-    const wrong = (i) => (found.answered[i] === found.truth[i] && !found.rejected[i] ? 1 : 0);
-    chosen.sort((a, b) => wrong(a) - wrong(b) || margin(a) - margin(b));
+    const right = (i) => (passes.wrong(found, i) ? 0 : 1);
+    chosen.sort((a, b) => right(a) - right(b) || margin(a) - margin(b));
     const { names } = summary.held_out;
     const item = (i) => {
       const truth = called(row(found, i), words.unknownTruth);
       const answered = called(column(found, i), words.rejected);
-      const off = found.answered[i] !== found.truth[i] || found.rejected[i];
+      const off = passes.wrong(found, i);
       return h("li", null,
         h("a", { href: link({ view: "explain", query: { number: i }, source: null, samples: [], classes: [] }), title: words.open(names[i], truth, answered), "data-number": i },
           summary.pictures.held_out ? picture(pictureAddress("held-out", i), "", { sharp: summary.pictures.sharp, photo: !summary.pictures.sharp, lazy: true }) : h("span", { class: "clipped" }, name(names[i])),

@@ -59,13 +59,19 @@ export function explainView(summary) {
       draw(found, now);
     } catch (reason) {
       failed(reason);
+      shown(false); // what is there answers another question
     }
     element.classList.remove("busy");
     element.dataset.shown = address;
     if (now === state()) element.dataset.ready = "true";
   });
 
+  function shown(yes) {
+    [...Object.values(parts), whatIf.element].forEach((part) => (part.hidden = !yes));
+  }
+
   function draw(found, now) {
+    shown(true);
     found.number = now.query.number;
     colours.rank(found.ranking);
     const brought = now.query.number === undefined;

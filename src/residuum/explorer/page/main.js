@@ -70,6 +70,15 @@ function keys(summary) {
   });
 }
 
+// A file that is dropped beside its place does not replace the page.
+function stay() {
+  for (const kind of ["dragover", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+    });
+  }
+}
+
 async function start() {
   replace(root, h("main", null, h("p", { class: "soft" }, text.loading)));
   theme(storedTheme());
@@ -87,6 +96,7 @@ async function start() {
     h("footer", null, h("p", null, text.keys)),
   );
   keys(summary);
+  stay();
   const views = { explain: explainView(summary), confusion: confusionView(summary) };
   let shown = null;
   const show = () => {

@@ -1,9 +1,11 @@
 // The query: a sample of the data, a drawing, a picture or a row.
 
-import { ask, newestOnly, pictureAddress, toBase64 } from "./api.js";
+import { Refused, ask, newestOnly, pictureAddress, toBase64 } from "./api.js";
 import { h, name, picture, replace } from "./dom.js";
 import { go, settings, state } from "./state.js";
 import { text } from "./strings.js";
+
+const LARGEST_FILE = 7e6; // bytes of a picture: base64 makes them a third more, and the server takes 10 MiB
 
 export function queryCard(summary, failed) {
   const kinds = ["number", ...["drawing", "picture", "row"].filter((kind) => summary.brings[kind])];
@@ -54,6 +56,7 @@ function picker(summary) {
     onchange: (event) => {
       const number = Math.round(Number(event.target.value)) - 1;
       if (number >= 0 && number < names.length) open(number);
+      event.target.value = (state().query.number ?? 0) + 1;
     },
   });
   const step = (by) => open((state().query.number + by + names.length) % names.length);
@@ -117,10 +120,13 @@ function canvas(summary, failed) {
     return { width: half, height: half, ink: toBase64(bytes) };
   }
 
+  // Whoever clears the canvas or goes elsewhere is not brought back by an answer that comes later.
+  const gone = () => !strokes.length || !pad.isConnected;
   const send = newestOnly(async (quietly) => {
-    if (!strokes.length) return;
+    if (gone()) return;
     try {
       const found = await ask("/api/explain", { query: { drawing: ink() }, settings: settings() });
+      if (gone()) return;
       go({ query: { values: found.values }, source: null, samples: [], classes: [] }, { quietly });
     } catch (error) {
       failed(error);
@@ -185,12 +191,14 @@ function canvas(summary, failed) {
 
 function dropZone(summary, failed) {
   const words = text.picture;
-  const canLink = summary.shape !== null;
+  const canLink = summary.brings.row; // pictures of a model that takes image files have no values of their own
   async function take(file) {
     if (!file) return;
     try {
+      if (file.size > LARGEST_FILE) throw new Refused(words.tooLarge(file.size, LARGEST_FILE));
       const code = toBase64(new Uint8Array(await file.arrayBuffer()));
       const found = await ask("/api/explain", { query: { picture: code }, settings: settings() });
+      if (!zone.isConnected) return; // gone elsewhere meanwhile
       if (found.values) go({ query: { values: found.values }, source: "picture", samples: [], classes: [] });
       else go({ query: { picture: code, preview: URL.createObjectURL(file) }, source: "picture", samples: [], classes: [] });
     } catch (error) {
@@ -211,7 +219,7 @@ function dropZone(summary, failed) {
     },
     h("p", null, h("label", { for: "file" }, words.drop)),
     h("p", null, h("input", { type: "file", id: "file", accept: "image/*", onchange: (event) => take(event.target.files[0]) })),
-    h("p", { class: "soft small" }, canLink ? words.note : words.noteFeatures),
+    h("p", { class: "soft small" }, canLink ? words.note : `${words.noteFeatures} ${words.notLinked}`),
   );
   return { element: zone, update() {} };
 }

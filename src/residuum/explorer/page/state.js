@@ -5,13 +5,14 @@ import { fromBase64, toBase64 } from "./api.js";
 const listeners = [];
 let summary = null;
 let current = null;
-let unlinked = null; // a query that is too large for an address
+const unlinked = new Map(); // queries that are too large for an address, by a key in the entry of the history
 
 export function begin(what) {
   summary = what;
   current = parsed(location.hash);
-  window.addEventListener("hashchange", () => {
-    current = parsed(location.hash);
+  window.addEventListener("popstate", () => {
+    const query = unlinked.get(history.state?.query);
+    current = { ...parsed(location.hash), ...(query && { query }) };
     tell();
   });
 }
@@ -26,12 +27,20 @@ export const methodOf = (nameOf) => summary.controls.methods.find((each) => each
 export function go(changes, { quietly = false } = {}) {
   const next = { ...current, ...changes };
   const hash = formatted(next);
-  unlinked = next.query.picture ? next.query : null;
-  if (hash === location.hash && !unlinked) return;
-  if (quietly) history.replaceState(null, "", hash);
-  else history.pushState(null, "", hash);
-  current = unlinked ? next : parsed(hash);
+  const kept = Boolean(next.query.picture);
+  if (hash === location.hash && !kept && !current.query.picture) return;
+  const entry = kept ? { query: keyOf(next.query) } : null;
+  if (quietly) history.replaceState(entry, "", hash);
+  else history.pushState(entry, "", hash);
+  current = kept ? next : parsed(hash);
   tell();
+}
+
+function keyOf(query) {
+  const known = [...unlinked.keys()].find((key) => unlinked.get(key) === query);
+  const key = known ?? Math.random(); // not a count: entries from before a reload are still there
+  unlinked.set(key, query);
+  return key;
 }
 
 export const link = (changes) => formatted({ ...current, ...changes });

@@ -39,6 +39,7 @@ export const text = {
     drop: "Drop a picture here, or choose one.",
     note: "It stays on this machine. It is cut out, shrunk and centred like the training pictures.",
     noteFeatures: "It stays on this machine.",
+    tooLarge: (bytes, most) => `the picture has ${(bytes / 1e6).toFixed(1)} MB, and may have ${most / 1e6} MB. Make it smaller.`,
     notLinked: "The address of this page cannot hold a picture of this size: a link would not show it.",
   },
   row: {
@@ -133,7 +134,7 @@ export const text = {
       stopping === "direct"
         ? "solved directly"
         : stopping === "steps"
-          ? `${n_iter} steps, ${n_iter === 5 ? "as published" : "as asked for"}`
+          ? `${plural(n_iter, "step")}, ${n_iter === 5 ? "as published" : "as asked for"}`
           : `${plural(n_iter, "iteration")}, tolerance ${converged ? "met" : "missed"}`,
     gap: "Objective above its minimum by at most",
     violation: "Optimality violated by",
@@ -192,11 +193,11 @@ export const text = {
     changes: (before, after) => `The answer changes from ${before} to ${after}.`,
     search: "Find the fewest samples that carry the answer",
     searching: "Looking for the fewest samples …",
-    found: (count, answer) => `Without ${plural(count, "sample")} the answer is ${answer}.`,
+    found: (count, answer) => `Without ${plural(count, "sample")} the nearest class is ${answer}.`,
     exact: "No smaller set changes it.",
     bounds: (low, high) => `Every set that changes it has at least ${low} sample${low === 1 ? "" : "s"}; this one has ${high}, and none of them could stay.`,
     earlier: "The search was ended before all sets were tried.",
-    never: "No set was found: the answer rests on more samples than were tried.",
+    never: "Only one class is left, so no other can win.",
     apply: (count) => `Remove ${count === 1 ? "it" : `these ${count}`}`,
   },
 
