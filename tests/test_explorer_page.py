@@ -217,6 +217,11 @@ def draw(page, points):
 def keep_picture(page, name, **options):
     """Take a picture for README and docs, in few colours, so that it stays small."""
     page.evaluate("scrollTo(0, 0)")
+    shown = "image.checkVisibility() && image.getBoundingClientRect().top < innerHeight"
+    for _ in range(200):  # pictures are there soon, and only those on the screen are loaded
+        if page.evaluate(f"[...document.images].every((image) => image.complete || !({shown}))"):
+            break
+        page.wait_for_timeout(50)
     content = page.screenshot(animations="disabled", **options)
     assert len(content) > 10_000
     if folder := os.environ.get("RESIDUUM_PICTURES"):
