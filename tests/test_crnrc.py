@@ -116,6 +116,16 @@ def test_thousands_of_atoms_are_proved_by_their_prices(dtype, gram_bytes, monkey
     np.testing.assert_allclose(codes, alone, atol=1e-10)  # no code depends on the batch
 
 
+@pytest.mark.parametrize("gamma", [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0])
+def test_duplicates_in_two_classes_are_proved_where_atoms_span_the_plane(gamma):
+    """Two atoms without weight depend on one with weight, and the duplicates nearly on each other."""
+    atoms = unit_rows(np.array([[-1.0, 0], [0, -1], [1, 1], [1, 1]]))[0]
+    solution = solved(Dictionary(atoms, np.array([0, 3, 4]), np.arange(4)), atoms[3:], gamma)
+    assert solution.converged.all()
+    assert solution.gap.max() < 1e-13
+    np.testing.assert_allclose(solution.codes.toarray()[0, :2], 0)
+
+
 @pytest.mark.parametrize("n_alone", [1, 3])
 def test_long_atoms_give_the_same_code_alone(n_alone, monkeypatch):
     """NumPy's einsum sums one row of more than 8,192 entries in another order than several."""

@@ -124,7 +124,7 @@ def failures(dask_scheduler, allowed):
 def test_a_part_that_kills_its_workers_is_named(cluster):
     before = cluster.run_on_scheduler(failures, allowed=0)
     try:
-        with pytest.raises(ClusterError, match=r"again and again while they worked on 1\. .* memory"):
+        with pytest.raises(ClusterError, match=r"again and again while they had 1 to work on\. .* memory"):
             list(scale.Dask(cluster).map(die, [1]))
     finally:
         cluster.run_on_scheduler(failures, allowed=before)

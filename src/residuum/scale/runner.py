@@ -27,6 +27,7 @@ from residuum.system.threads import in_order, single_threaded_blas, thread_count
 INSTALL = "pip install 'residuum[scale]'"
 _TASKS_PER_THREAD = 4
 _AT_ONCE = 64  # results that are fetched from the workers together
+_NAMED = 4  # parts that an error names
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _ONE_GIB = -1, -3, 2**30
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
@@ -141,9 +142,15 @@ class Dask:
         try:
             return self.client.gather(futures)
         except distributed.KilledWorker as error:
-            names = {future.key: str(part) for future, part in zip(futures, parts, strict=True)}
+            # Dask blames a part that was on the worker, maybe one that waited there.
+            blamed = [part for future, part in zip(futures, parts, strict=True) if future.key == error.task]
+            others = [
+                part
+                for future, part in zip(futures, parts, strict=True)
+                if future.status != "finished" and future.key != error.task
+            ]
             raise ClusterError(
-                f"Workers died again and again while they worked on {names.get(error.task, 'a part')}. They "
+                f"Workers died again and again while they had {_some([*blamed, *others])} to work on. They "
                 "may have too little memory: give them more, or make smaller parts."
             ) from error
         except (distributed.CancelledError, TimeoutError, OSError) as error:
@@ -153,6 +160,12 @@ class Dask:
                 f"The connection to the Dask scheduler was lost ({type(error).__name__}). What was written "
                 "is whole; start the cluster again and repeat the command to go on."
             ) from error
+
+
+def _some(parts: list[Any]) -> str:
+    """The first of some parts in words."""
+    named = ", ".join(map(str, parts[:_NAMED]))
+    return f"{named} and {len(parts) - _NAMED} more parts" if len(parts) > _NAMED else named or "a part"
 
 
 def bundled(parts: Sequence[Any], n_threads: int) -> list[Bundle]:

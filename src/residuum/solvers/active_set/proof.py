@@ -246,12 +246,17 @@ def _depend_exactly(case: Case, equations: Equations, some: IntArray) -> Flags:
 
 
 def _joining(case: Case, equations: Equations, some: IntArray) -> IntArray:
-    """Those of some atoms that can join W; none if that could not make all of them feasible."""
+    """Those of some atoms that can join W; none if that could not make all of them feasible.
+
+    Rounding makes what depends on W and on the others seem apart from them, the more so the nearer W is to
+    dependent. Such atoms wait until the others have joined.
+    """
     apart, distance = _apart(case, equations, some)
     if (distance <= DEPENDENT).any() or (case.atoms.barred[some] > 0).any():
         return some[:0]
     r, order = qr(apart, mode="r", pivoting=True)
-    return some[order[: int((np.abs(np.diagonal(r)) > DEPENDENT).sum())]]
+    size = np.abs(np.diagonal(r))
+    return some[order[: max(1, int((size > max(DEPENDENT, 8 * U * equations.spread)).sum()))]]
 
 
 def _apart(case: Case, equations: Equations, some: IntArray) -> tuple[FloatArray, FloatArray]:
