@@ -376,3 +376,25 @@ def test_a_deleted_current_folder_is_named(tmp_path, capsys, monkeypatch):
         os.getcwd()  # noqa: PTH109
     assert cli._report(found.value, debug=False) == 1
     assert "The current folder was deleted." in capsys.readouterr().err
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+from residuum.__main__ import run
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["residuum", "doctor"]
+run()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback():
+    code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{INTERRUPTED_IMPORT}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
