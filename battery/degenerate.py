@@ -86,7 +86,7 @@ GEOMETRIES: dict[str, Callable[[Any], Data]] = {
 # Where atoms depend on each other up to rounding and their cone holds a line, codes of 1e16 could still lower
 # the objective of the numbers as they are. No proof is known then, and the solver says so; its objective must
 # be as good as SciPy's all the same.
-HONEST = {("NRC exact", "rank 3 of 12")}
+HONEST = {("NRC exact", "rank 3 of 12"), ("CRNRC", "rank 3 of 12"), ("CRNRC", "collinear, opposite")}
 
 
 def cases(scope: Scope) -> Iterator[Case]:
@@ -127,10 +127,14 @@ def check(name: str, kind: str, make: Callable[[Any], Data], seed: int) -> None:
 
 
 def no_worse_than_scipy(fitted: Any, queries: Any, solution: Any) -> None:
-    """Non-negative codes of exact NRC reach the objective of an independent solver."""
+    """Non-negative codes of exact NRC and CRNRC reach the objective of an independent solver."""
     problem, blocks = literal_problem(fitted), wide_blocks(fitted)
+    weights = [math.sqrt(1 - problem.own), *[math.sqrt(problem.own)] * (len(blocks) if problem.own else 0)]
+    atoms = np.hstack(blocks).astype(float)
+    place = np.repeat(np.arange(1, len(blocks) + 1), [block.shape[1] for block in blocks])
+    rows = np.vstack([w * atoms * ((place == k) | (k == 0)) for k, w in enumerate(weights)])
     for query, code in zip(queries, dense(solution.codes), strict=True):
         target = unit(query)
-        theirs = nnls(np.hstack(blocks).astype(float), target.astype(float))[0]
+        theirs = nnls(rows, np.concatenate([w * target.astype(float) for w in weights]))[0]
         ours, best = (value(problem, blocks, target, c.astype(np.longdouble)) for c in (code, theirs))
         assert ours <= best * (1 + 1e-9) + 1e-12, f"SciPy reaches {best:.17g}, we {ours:.17g}"
