@@ -41,7 +41,8 @@ def check(name: str, dtype: type, seed: int) -> None:
         some = order[: cuts[0]][:60]
         again = dense(fitted.encode(Q[some]))
     np.testing.assert_array_equal(found, labels)
-    np.testing.assert_allclose(again, codes[some], atol=1e-10 if dtype is np.float64 else 1e-4)
+    close = 1e-8 if name == "SoftNRC" else 1e-10  # SoftNRC polishes what products in float32 have found
+    np.testing.assert_allclose(again, codes[some], atol=close if dtype is np.float64 else 1e-4)
 
 
 @cache

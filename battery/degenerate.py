@@ -17,6 +17,7 @@ from scipy.optimize import nnls
 
 from battery import Case, Scope
 from battery.optimality import literal_problem, unit, value, violations, wide_blocks
+from battery.properties import stacked_rows
 from battery.subjects import CLASSIFIERS, classifier, dense
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]  # samples, labels, queries
@@ -129,12 +130,8 @@ def check(name: str, kind: str, make: Callable[[Any], Data], seed: int) -> None:
 def no_worse_than_scipy(fitted: Any, queries: Any, solution: Any) -> None:
     """Non-negative codes of exact NRC and CRNRC reach the objective of an independent solver."""
     problem, blocks = literal_problem(fitted), wide_blocks(fitted)
-    weights = [math.sqrt(1 - problem.own), *[math.sqrt(problem.own)] * (len(blocks) if problem.own else 0)]
-    atoms = np.hstack(blocks).astype(float)
-    place = np.repeat(np.arange(1, len(blocks) + 1), [block.shape[1] for block in blocks])
-    rows = np.vstack([w * atoms * ((place == k) | (k == 0)) for k, w in enumerate(weights)])
     for query, code in zip(queries, dense(solution.codes), strict=True):
         target = unit(query)
-        theirs = nnls(rows, np.concatenate([w * target.astype(float) for w in weights]))[0]
+        theirs = nnls(*(part.astype(float) for part in stacked_rows(problem, blocks, target)))[0]
         ours, best = (value(problem, blocks, target, c.astype(np.longdouble)) for c in (code, theirs))
         assert ours <= best * (1 + 1e-9) + 1e-12, f"SciPy reaches {best:.17g}, we {ours:.17g}"

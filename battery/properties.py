@@ -141,16 +141,16 @@ def certified(problem: Literal, blocks: Any, target: Any, code: Any, solution: A
     if not solution.converged[i]:  # no proof is known, and SciPy may gain 1e-9 by codes of 1e8 that cancel
         slack = 1e-6
         assert problem.l2 == 0, "not converged with a ridge"
-        assert nearly_dependent(blocks), "not converged"
+        assert nearly_dependent(stacked_rows(problem, blocks, target)[0]), "not converged"
     assert found <= 1e-6, f"violation {found:.1e}"
     reached = value(problem, blocks, target, code)
     for name, best in oracle_values(problem, blocks, target).items():
         assert reached <= best * (1 + 1e-9) + slack, f"{name} reaches {best:.17g}, we {reached:.17g}"
 
 
-def nearly_dependent(blocks: Any) -> bool:
-    """Whether some atoms depend on each other by more than float64 can tell in their products."""
-    singular = np.linalg.svd(np.hstack(blocks).astype(float), compute_uv=False)
+def nearly_dependent(columns: Any) -> bool:
+    """Whether some columns depend on each other by more than float64 can tell in their products."""
+    singular = np.linalg.svd(columns.astype(float), compute_uv=False)
     return bool((singular < 1e-6 * singular[0]).any())
 
 
