@@ -56,19 +56,21 @@ def test_tall_rows(small, capsys):
     assert all("not installed" in row["status"] for row in rows if "status" in row)
 
 
-def test_a_peer_that_is_not_installed_is_named(small, capsys, monkeypatch):
-    def missing(case):
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_a_peer_that_is_not_installed_is_named(small, capsys, monkeypatch, shape):
+    def missing(*_):
         import no_such_package  # noqa: F401
 
-    monkeypatch.setattr(tall_benchmark, "PEERS", {"absent": (2, missing), "broken": (2, _broken)})
-    rows = rows_of(capsys, "--shape", "tall")
+    module = tall_benchmark if shape == "tall" else benchmark
+    monkeypatch.setattr(module, "PEERS", {"absent": (2, missing), "broken": (2, _broken)})
+    rows = rows_of(capsys, "--shape", shape)
     assert {row["status"] for row in rows if row["method"] == "absent"} == {
         "skipped: no_such_package is not installed"
     }
     assert {row["status"] for row in rows if row["method"] == "broken"} == {"failed: it broke"}
 
 
-def _broken(case):
+def _broken(*_):
     raise RuntimeError("it broke")
 
 

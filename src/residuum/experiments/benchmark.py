@@ -152,6 +152,8 @@ def peer_rows(atoms: FloatArray, queries: FloatArray, l1: float) -> Iterator[Row
                 yield {"method": name, "seconds": _fastest(peer(atoms, some, l1))[0] / len(some)}
         except ImportError as error:
             yield {"method": name, "status": f"skipped: {error.name} is not installed"}
+        except Exception as error:  # a peer that fails is a result too
+            yield {"method": name, "status": f"failed: {error}"}
 
 
 def exact_benchmark(
