@@ -582,6 +582,7 @@ def test_a_file_that_misses_its_place_does_not_replace_the_page(page, site):
 
 
 def test_the_back_button_finds_a_picture_that_no_address_can_hold(page, tmp_path):
+    pytest.importorskip("cv2", reason="needs the extra 'images': opencv-python-headless")
     from residuum.explorer.opening import explore_model
     from residuum.models.file import open_model
 

@@ -185,6 +185,8 @@ def test_partial_fit_appends_a_shard_and_old_models_stay(tmp_path):
 
 @pytest.mark.parametrize("kind", ["npy", "folder", "parquet", "zarr", "dask", "csv", "npz"])
 def test_every_source_gives_the_same_shards(kind, tmp_path):
+    if kind == "parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra 'tables': pyarrow")
     X, y, _ = samples()
     expected = scale.shard(X, y, tmp_path / "expected", part_bytes=700)
     labels, reading = y, None
@@ -352,6 +354,7 @@ def test_the_memory_that_is_kept_is_bounded(layouts):
 
 def test_the_commands_read_new_tables_as_the_shards_were_read(tmp_path, capsys):
     """The label column stands first and is called nothing special, and new tables do not have it."""
+    pytest.importorskip("pyarrow", reason="needs the extra 'tables': pyarrow")
     from residuum.cli.main import main
 
     pandas = pytest.importorskip("pandas")

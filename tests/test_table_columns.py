@@ -272,6 +272,7 @@ def test_workbooks(tmp_path):
 
 
 def test_dates_of_workbooks_and_parquet_are_dates(tmp_path):
+    pytest.importorskip("pyarrow", reason="needs the extra 'tables': pyarrow")
     when = pd.to_datetime(["2020-01-01", "2020-02-01"])
     table = pd.DataFrame({"a": [1, 2], "when": when, "label": ["x", "y"]})
     paths = [tmp_path / "t.parquet", tmp_path / "t.xlsx"]
@@ -295,6 +296,8 @@ def test_a_workbook_that_expands_without_measure_is_refused(tmp_path):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz", ".xlsx"])
 def test_blocks_together_are_the_whole(tmp_path, ending):
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra 'tables': pyarrow")
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((250, 3)).round(3), rng.choice(["p", "q"], 250)
     table = pd.DataFrame(X, columns=list("abc")).assign(town=rng.choice(["r", "s"], 250), label=y)
