@@ -142,13 +142,10 @@ class Dask:
         try:
             return self.client.gather(futures)
         except distributed.KilledWorker as error:
-            # Dask blames a part that was on the worker, maybe one that waited there.
-            blamed = [part for future, part in zip(futures, parts, strict=True) if future.key == error.task]
-            others = [
-                part
-                for future, part in zip(futures, parts, strict=True)
-                if future.status != "finished" and future.key != error.task
-            ]
+            unfinished = [pair for pair in zip(futures, parts, strict=True) if pair[0].status != "finished"]
+            # Dask blames a part that was on the worker, maybe one that waited there: it is named first.
+            blamed = [part for future, part in unfinished if future.key == error.task]
+            others = [part for future, part in unfinished if future.key != error.task]
             raise ClusterError(
                 f"Workers died again and again while they had {_some([*blamed, *others])} to work on. They "
                 "may have too little memory: give them more, or make smaller parts."
