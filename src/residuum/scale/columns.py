@@ -246,17 +246,29 @@ class ColumnGeneration:
         atoms = np.concatenate([query.atoms, np.stack([rows[p] for p in new.tolist()])])
         order = np.argsort(position)
         query.position, query.atoms = position[order], atoms[order]
-        start = np.concatenate([query.code, np.zeros(len(new))])[order]
-        self._minimise(query, start)
+        query.code = np.concatenate([query.code, np.zeros(len(new))])[order]
+        self._minimise(query)
 
-    def _minimise(self, query: Query, start: FloatArray | None) -> None:
+    def _minimise(self, query: Query) -> None:
+        """The optimum over the working set, from the code that is known."""
+        from residuum.solvers.active_set.working_set import minimise_over  # loads numba
+
+        problem = self.problem
+        weights = {"l1": problem.l1, "l2": problem.l2, "signed": self.signed}
+        found = minimise_over(query.atoms, query.y, query.code, **weights)
+        if found is None:
+            self._minimise_with_care(query)
+        else:
+            query.code, query.residual = found
+
+    def _minimise_with_care(self, query: Query) -> None:
+        """The optimum over the working set by the whole engine, as if nothing were known."""
         solution = solve_active_set(
             prepare_atoms(query.atoms),
             query.y[None],
             l1=self.problem.l1,
             l2=self.problem.l2,
             signed=self.signed,
-            x0=None if start is None else sp.csr_array(start[None]),
             tol=self.tol,
             n_jobs=1,
         )
@@ -269,7 +281,8 @@ class ColumnGeneration:
         query.keep_support()
         before = query.residual
         if len(query.code):
-            self._minimise(query, None)
+            query.code = np.zeros(len(query.code))  # so that nothing but the support matters
+            self._minimise(query)
             query.keep_support()
         moved = float(np.linalg.norm(query.residual - before)) * (1 + 1e-12) + 1e-300
         certify(query, self.problem, self._inner, largest=largest, moved=moved, penalty=penalty, tol=self.tol)

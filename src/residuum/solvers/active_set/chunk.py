@@ -52,7 +52,7 @@ def compile_once() -> None:
         Chunk(prepared, view, one, np.zeros(1), Limits(False, 1e-10, 1e-10, 1e-14, 1, 1, 1, 10)).solve()
 
 
-def _read_only(array: Any) -> Any:
+def read_only(array: Any) -> Any:
     """A view that cannot be written to: numba compiles for it, whether or not the array itself can be."""
     view = np.asarray(array).view()
     view.flags.writeable = False
@@ -90,11 +90,11 @@ def kernel_atoms(prepared: PreparedAtoms, l1: float, l2: float, signed: bool) ->
     double, single = (rows if rows.dtype == kind else np.empty((0, rows.shape[1]), kind) for kind in "df")
     inner = np.empty(0) if signed else prepared.inner
     copies = prepared.copies
-    double, single, scale, places = map(_read_only, (double, single, scale, copies.places))
+    double, single, scale, places = map(read_only, (double, single, scale, copies.places))
     x = Rows(double, single, scale, places, copies.common, copies.own)
     weights = (weight, weight.astype(np.float32))
     arrays = (prepared.gram32, *weights, barred, hidden, prepared.lines, ridge, inner)
-    return Atoms(x, *map(_read_only, arrays)), largest
+    return Atoms(x, *map(read_only, arrays)), largest
 
 
 class Chunk:
