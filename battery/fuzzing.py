@@ -69,7 +69,7 @@ def main(name: str, seconds: str, seed: str, corpus: str, found: str) -> None:
     import atheris
 
     if int(seconds) > QUICK:
-        os.nice(19)  # all fuzzers run at once, and take what the other groups leave
+        os.nice(10)  # all fuzzers run at once, beside groups that matter more
     with atheris.instrument_imports(include=["residuum"]), tempfile.TemporaryDirectory() as warm:
         for content in examples(name):
             parse(name, content, Path(warm))  # imports whatever the parser needs
