@@ -157,7 +157,8 @@ class ShardedSoft:
         for step in range(1, most + 1):
             at = self._turned(state.trial, self._basis.T).astype(kind)
             trial = self._turned(at, self._basis)
-            reach = self._turned(self._shards.sums(_positive_part, at)["reach"], self._basis) / self.alpha
+            sums = self._shards.sums(_positive_part, at, step == 1)
+            reach = self._turned(sums["reach"], self._basis) / self.alpha
             if step == 1:
                 best = _best_multiples(y, trial, trial / self._metric + reach)
                 at, trial, reach = (best * at).astype(kind), best * trial, best * reach
@@ -224,15 +225,19 @@ def _blocks(run: Run) -> Iterator[slice]:
         yield slice(first, min(first + _ATOMS_AT_ONCE, run.stop))
 
 
-def _positive_part(shard: Shard, points: FloatArray) -> dict[str, FloatArray]:
-    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard."""
+def _positive_part(shard: Shard, points: FloatArray, many: bool) -> dict[str, FloatArray]:
+    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard; are many prices positive, as at first?"""
     atoms, kind = shard.atoms(), points.dtype
     rows = padded(points, kind)
     reach = np.zeros(rows.shape)
     for run in shard.runs:
         for some in _blocks(run):
             block = atoms[some].astype(kind, copy=False)
-            add_positive(product(rows, block.T), block, reach)
+            prices = product(rows, block.T)
+            if many:
+                reach += product(np.maximum(prices, 0, out=prices), block)
+            else:
+                add_positive(prices, block, reach)
     return {"reach": reach[: len(points)]}
 
 

@@ -43,11 +43,11 @@ def add_positive(prices: Any, atoms: Any, reach: Any) -> None:
 
 
 @njit(**_OPTIONS)
-def _term(code: float, price: float, weight: float) -> float:
-    """``weight c^2 - 2 c q + max(q, 0)^2 / weight`` for a code c >= 0, in a form that does not cancel."""
+def _term(size: float, price: float, weight: float, inverse: float) -> float:
+    """``weight s^2 - 2 s q + max(q, 0)^2 / weight`` for s >= 0, in a form that does not cancel."""
     if price > 0:
-        return (weight * code - price) ** 2 / weight
-    return code * (weight * code - 2 * price)
+        return (weight * size - price) ** 2 * inverse
+    return size * (weight * size - 2 * price)
 
 
 @njit(**_OPTIONS)
@@ -57,18 +57,22 @@ def finish(prices: Any, inner: Any, tau: Any, alpha: float, l2: float, w: float,
     Figures are added for every query: ``sum |c_j|``, ``sum c_j^2``, the terms of the duality gap at most for
     inner products that are wrong by tau, and the largest entry of the half gradient.
     """
+    positive, negative = (l2, 1 / l2), (w, 1 / w)  # weights of codes and their inverses
+    step = 1 / alpha
     for i in range(len(prices)):
         size = energy = terms = largest = 0.0
         for j in range(prices.shape[1]):
             p = np.float64(inner[i, j])
-            prices[i, j] = max(np.float64(prices[i, j]), 0.0) / alpha + p / w
+            prices[i, j] = max(np.float64(prices[i, j]), 0.0) * step + p * negative[1]
             c = np.float64(prices[i, j])
-            size += abs(c)
-            energy += c * c
-            largest = max(largest, abs((l2 if c > 0 else w) * c - p))
-            up, down = max(c, 0.0), max(-c, 0.0)
-            terms += max(_term(up, p - tau[i], l2), _term(up, p + tau[i], l2))
-            terms += max(_term(down, tau[i] - p, w), _term(down, -p - tau[i], w))
+            # The part of the code that has its sign, and the other part, which is 0.
+            own, other = (positive, negative) if c > 0 else (negative, positive)
+            s, q = (c, p) if c > 0 else (-c, -p)
+            size += s
+            energy += s * s
+            largest = max(largest, abs(own[0] * s - q))
+            terms += max(_term(s, q - tau[i], *own), _term(s, q + tau[i], *own))
+            terms += max(tau[i] - q, 0.0) ** 2 * other[1]
         figures[0, i] += size
         figures[1, i] += energy
         figures[2, i] += terms
