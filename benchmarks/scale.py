@@ -8,7 +8,7 @@
 
 Atoms are MNIST digits (mnist.npz in the folder RESIDUUM_DATA, else random mixtures) of 16 x 16 pixels under
 random affine deformations. Processor time of this process and of the workers, in one run; --workers 0 stands
-for threads of this process.
+for threads of this process. --json FILE keeps the figures (`stored`).
 """
 
 from __future__ import annotations
@@ -98,99 +98,113 @@ class Counting:
 
 
 class Meter:
-    """Processor time of this process and of the workers."""
+    """Processor time of this process and of the workers, kept by name in milliseconds."""
 
-    def __init__(self, client) -> None:
-        self.client = client
+    def __init__(self, client, figures: dict) -> None:
+        self.client, self.figures = client, figures
+
+    def alone(self):
+        """The same without workers."""
+        return Meter(None, self.figures)
+
+    def ratio(self, one: str, other: str) -> None:
+        found = self.figures[one]["processor"] / self.figures[other]["processor"]
+        self.tell(f"{one} / {other}", found, f"{found:.3f}")
+
+    def tell(self, name: str, value, text: str = "") -> None:
+        self.figures[name] = value
+        print(f"{name}: {text or value}")
 
     def workers(self, function):
         return [] if self.client is None else list(self.client.run(function).values())
 
     @contextmanager
-    def measure(self, name: str, n_queries: int = 1, found: dict | None = None):
+    def measure(self, name: str, n_queries: int = 1):
         wall, own, theirs = time.perf_counter(), time.process_time(), sum(self.workers(worker_time))
         yield
         own, theirs = time.process_time() - own, sum(self.workers(worker_time)) - theirs
         wall = time.perf_counter() - wall
-        if found is not None:
-            found[name] = (own + theirs) / n_queries
+        kept = {"processor": own + theirs, "driver": own, "wall": wall}
+        kept = {kind: 1e3 * seconds / n_queries for kind, seconds in kept.items()}
+        self.figures[name] = kept
         print(
-            f"{name:34}{1e3 * (own + theirs) / n_queries:10.2f} ms processor "
-            f"(driver {1e3 * own / n_queries:.2f}), {1e3 * wall / n_queries:10.2f} ms wall"
+            f"{name:34}{kept['processor']:10.2f} ms processor "
+            f"(driver {kept['driver']:.2f}), {kept['wall']:10.2f} ms wall"
         )
 
 
 def nnls(args, folder, X, y, Q, runner, meter) -> None:
-    found: dict = {}
     runner = Counting(runner, args.workers)
     sharded = scale.Sharded(residuum.NRC(solver="exact", n_jobs=1), runner=runner, batch=args.batch)
-    with meter.measure("sharded: fit"):
+    with meter.measure("sharded fit"):
         sharded.fit(folder)
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
     runner.down = runner.up = 0
-    with meter.measure("sharded: per query", len(Q), found):
+    with meter.measure("sharded", len(Q)):
         ours = sharded.solve(Q)
-    print(
-        f"passes: mean {ours.n_iter.mean():.1f}, most {ours.n_iter.max()}; violation "
-        f"{ours.violation.max():.1e}, gap {ours.gap.max():.1e}, converged {ours.converged.sum()} of {len(Q)}"
-    )
+    tell_certificate(meter, ours)
     if meter.client is not None:
-        print("workers' largest memory, MB:", [round(m) for m in meter.workers(worker_memory)])
-        print(f"kB per query: {runner.down / len(Q) / 1e3:.0f} down, {runner.up / len(Q) / 1e3:.0f} up")
+        meter.tell("largest memory of workers, MB", [round(m) for m in meter.workers(worker_memory)])
+        meter.tell("kB down", runner.down / len(Q) / 1e3)
+        meter.tell("kB up", runner.up / len(Q) / 1e3)
         meter.client.shutdown()
     if args.alone:
-        array, meter = residuum.NRC(solver="exact", n_jobs=1), Meter(None)
-        with meter.measure("one process: fit"):
+        array = residuum.NRC(solver="exact", n_jobs=1)
+        with meter.alone().measure("one process fit"):
             array.fit(X, y)
         array.predict(Q[:2])
-        with meter.measure("one process: per query", len(Q), found):
+        with meter.alone().measure("one process", len(Q)):
             theirs = array.solve(Q)
         same = sum(
             np.array_equal(a.indices, b.indices) for a, b in zip(ours.codes, theirs.codes, strict=True)
         )
-        apart = np.abs(ours.codes - theirs.codes).max()
-        print(f"same supports: {same} of {len(Q)}; codes differ by at most {apart:.1e}")
-        print(f"ratio: {found['sharded: per query'] / found['one process: per query']:.2f}")
+        meter.tell("same supports", same)
+        meter.tell("codes apart", float(np.abs(ours.codes - theirs.codes).max()))
+        meter.ratio("sharded", "one process")
+
+
+def tell_certificate(meter, solution) -> None:
+    meter.tell("passes", float(solution.n_iter.mean()))
+    meter.tell("most passes", int(solution.n_iter.max()))
+    meter.tell("violation", float(solution.violation.max()))
+    meter.tell("gap", float(solution.gap.max()))
+    meter.tell("converged", f"{solution.converged.sum()} of {len(solution.converged)}")
 
 
 def soft(args, folder, X, y, Q, runner, meter) -> None:
-    found: dict = {}
     sharded = scale.Sharded(residuum.SoftNRC(tol=1e-6), runner=runner, batch=args.batch)
-    with meter.measure("sharded: fit"):
+    with meter.measure("sharded fit"):
         sharded.fit(folder)
     sharded.predict(Q[:2])  # compiles, and verifies checksums once
-    with meter.measure("sharded: per query", len(Q), found):
+    with meter.measure("sharded", len(Q)):
         ours = sharded.predict(Q)
     if args.alone:
         array = residuum.SoftNRC(tol=1e-6, n_jobs=1)
-        with meter.measure("one process: fit"):
+        with meter.alone().measure("one process fit"):
             array.fit(X, y)
         array.predict(Q[:2])
-        with meter.measure("one process: per query", len(Q), found):
+        with meter.alone().measure("one process", len(Q)):
             theirs = array.predict(Q)
-        print(f"same labels: {(ours == theirs).sum()} of {len(Q)}")
-        print(f"ratio: {found['sharded: per query'] / found['one process: per query']:.2f}")
-    certified = sharded.solve(Q[:16])
-    print(f"passes: {certified.n_iter.mean():.1f}; gap {certified.gap.max():.1e}")
+        meter.tell("same labels", int((ours == theirs).sum()))
+        meter.ratio("sharded", "one process")
+    tell_certificate(meter, sharded.solve(Q[:16]))
 
 
 def moments(args, folder, X, y, Q, runner, meter) -> None:
-    found: dict = {}
     sharded = scale.Sharded(residuum.CRC(), runner=runner)
-    with meter.measure("sharded: fit"):
+    with meter.measure("sharded fit"):
         sharded.fit(folder)
-    with meter.measure("sharded: per query", len(Q), found):
+    with meter.measure("sharded", len(Q)):
         ours = sharded.predict(Q)
     if args.alone:
         array = residuum.CRC().fit(X.astype(np.float64), y)
         assert array.solver_.uses_moments
-        print(f"same labels as float64: {(ours == array.predict(Q.astype(np.float64))).sum()} of {len(Q)}")
+        meter.tell("same labels as float64", int((ours == array.predict(Q.astype(np.float64))).sum()))
         array.solver_.uses_moments = False
         array.solver_.__dict__.pop("_form", None)
-        with meter.measure("one process by codes: per query", len(Q), found):
+        with meter.alone().measure("one process by codes", len(Q)):
             array.predict(Q.astype(np.float64))
-        ratio = found["sharded: per query"] / found["one process by codes: per query"]
-        print(f"ratio: {ratio:.3f}")
+        meter.ratio("sharded", "one process by codes")
 
 
 def queries(args, folder, X, y, Q, runner, meter) -> None:
@@ -203,16 +217,16 @@ def queries(args, folder, X, y, Q, runner, meter) -> None:
         if name == "cluster" and meter.client is not None:
             scale.answer(model, Q[:1], place / "warm", runner=where)
         before = sum(meter.workers(worker_traffic))
-        with meter.measure(f"{name}: per query", len(Q)):
+        with (meter if name == "cluster" else meter.alone()).measure(name, len(Q)):
             scale.answer(model, place / "q.npy", place / name, rows=args.batch, runner=where)
         if meter.client is not None and name == "cluster":
             moved = sum(meter.workers(worker_traffic)) - before
-            print(f"bytes that workers sent per query, by Dask's count: {moved / len(Q):.0f}")
+            meter.tell("bytes that workers sent per query, by Dask's count", moved / len(Q))
     files = sorted(path.name for path in (place / "cluster").glob("*.csv"))
     same = all(
         (place / "cluster" / f).read_bytes() == (place / "one process" / f).read_bytes() for f in files
     )
-    print(f"same bytes in {len(files)} parts: {same}")
+    meter.tell(f"same bytes in {len(files)} parts", same)
 
 
 def search(args, folder, X, y, Q, runner, meter) -> None:
@@ -225,15 +239,17 @@ def search(args, folder, X, y, Q, runner, meter) -> None:
     grid = {"rho": [0.1, 1.0, 10.0], "max_iter": [3, 5, 10]}
     here = GridSearchCV(residuum.NRC(n_jobs=1), grid, cv=5)
     there = GridSearchCV(residuum.NRC(n_jobs=1), grid, cv=5, n_jobs=-1)
-    with Meter(None).measure("one process: search"):
+    with meter.alone().measure("one process"):
         here.fit(X, y)
-    with meter.measure("cluster: search"), parallel_config("dask"):
+    with meter.measure("cluster"), parallel_config("dask"):
         there.fit(X, y)
     same = np.array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
-    print(f"same scores: {same}")
+    meter.tell("same scores", same)
 
 
 def main() -> None:
+    from stored import add_option, store
+
     from residuum.scale.cluster import local_workers
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -245,19 +261,22 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--memory", default=None, help="bytes of shards that each worker keeps")
     parser.add_argument("--no-alone", dest="alone", action="store_false", help="leave out the one process")
+    add_option(parser)
     args = parser.parse_args()
+    figures: dict = {"what": args.what, "atoms": args.atoms, "queries": args.queries, "workers": args.workers}
     X, y = digits(args.atoms, 1, "train")
     Q, _ = digits(args.queries, 2, "test")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "shards"
         if args.what not in ("queries", "search"):
-            with Meter(None).measure("shard", 1):
+            with Meter(None, figures).measure("shard"):
                 shards = scale.shard(X, y, folder)
             print(f"{args.atoms} x {X.shape[1]} atoms in {len(shards.shards)} shards, {len(Q)} queries")
         with local_workers(args.workers) if args.workers else nullcontext() as client:
             memory = args.memory
             runner = scale.Dask(client, memory=memory) if client else scale.Local(n_jobs=1, memory=memory)
-            globals()[args.what](args, folder, X, y, Q, runner, Meter(client))
+            globals()[args.what](args, folder, X, y, Q, runner, Meter(client, figures))
+        store(args.json, figures)
 
 
 if __name__ == "__main__":
