@@ -332,6 +332,10 @@ class Deaf:
 def prepare(before=command._prepare_streams):
     before()
     Deaf()
+    if "wait" in sys.argv:
+        signal.alarm(60)
+        while True:
+            signal.pause()
 
 command._prepare_streams = prepare
 sys.exit(command.main())
@@ -339,12 +343,13 @@ sys.exit(command.main())
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("words", ["--version", "explain nothing.residuum nothing.csv --row 1"])
+@pytest.mark.parametrize("words", ["wait", "--version", "explain nothing.residuum nothing.csv --row 1"])
 def test_a_signal_that_was_dropped_on_the_way_still_gives_130(shell, name, words):
     line = [sys.executable, "-c", DROPPED, *words.split(), name]
     done = subprocess.run(line, cwd=shell.cwd, env=shell.env, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1].startswith("Interrupted.")
+    assert "Traceback" not in done.stderr
 
 
 def test_out_that_is_not_ours(inside, tmp_path):

@@ -5,6 +5,7 @@ This module imports nothing heavier than click, so that ``residuum --help`` answ
 
 from __future__ import annotations
 
+import _thread
 import errno
 import importlib
 import os
@@ -14,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,10 +81,11 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (see residuum.errors)."""
     if args is None:
         _take_signals(_interrupt)
+        sys.unraisablehook = _ask_again
     words = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in words
-    _prepare_streams()
     try:
+        _prepare_streams()
         words = [word for word in words if word != "--debug"] or ["--help"]
         with progress_bars():
             code = cli.main(words, prog_name="residuum", standalone_mode=False)
@@ -97,6 +100,7 @@ def main(args: Sequence[str] | None = None) -> int:
     _release_stdout()
     if args is None:
         _take_signals(signal.SIG_DFL)
+        sys.unraisablehook = sys.__unraisablehook__
     if args is None and code == InterruptedRunError.exit_code and threading.active_count() > 1:
         # A thread still in compiled code when the interpreter ends would crash the process with a signal.
         sys.stderr.flush()
@@ -111,6 +115,22 @@ def _interrupt(number: int, frame: object) -> None:
     """Treat SIGTERM like Ctrl-C, so that no half-written file stays behind; remember that it came."""
     _arrived.append(number)
     raise KeyboardInterrupt
+
+
+def _ask_again(dropped: Any) -> None:
+    """Repeat a signal whose interrupt Python dropped, as it does in finalizers, for one."""
+    if isinstance(dropped.exc_value, KeyboardInterrupt) and _arrived:
+        # A moment later, since a handler that ran at once would run in the same place.
+        threading.Timer(0.01, _signal_main_thread, _arrived[-1:]).start()
+    else:
+        sys.__unraisablehook__(dropped)
+
+
+def _signal_main_thread(number: int) -> None:
+    if hasattr(signal, "pthread_kill"):  # it ends a system call that waits, too
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        _thread.interrupt_main(signal.Signals(number))
 
 
 def _take_signals(handler: Callable[[int, object], None] | signal.Handlers) -> None:

@@ -253,9 +253,8 @@ class ColumnGeneration:
         """The optimum over the working set, from the code that is known."""
         from residuum.solvers.active_set.working_set import minimise_over  # loads numba
 
-        problem = self.problem
-        weights = {"l1": problem.l1, "l2": problem.l2, "signed": self.signed}
-        found = minimise_over(query.atoms, query.y, query.code, **weights)
+        l1, l2 = self.problem.l1, self.problem.l2
+        found = minimise_over(query.atoms, query.y, query.code, l1=l1, l2=l2, signed=self.signed)
         if found is None:
             self._minimise_with_care(query)
         else:

@@ -72,9 +72,8 @@ def minimise_over(
     """
     scale = 1.0 / np.sqrt(squares(atoms.astype(np.float64)))
     code = start / scale
-    rows = Rows(
-        *map(read_only, (np.empty((0, atoms.shape[1])), atoms, scale, np.empty(0, np.int64))), 1.0, 0.0
-    )
+    empty, places = read_only(np.empty((0, atoms.shape[1]))), read_only(np.empty(0, np.int64))
+    rows = Rows(empty, read_only(atoms), read_only(scale), places, 1.0, 0.0)
     work = make_scratch(len(atoms), len(atoms), atoms.shape[1])
     reach = 1.0 + float(np.abs(start).sum())
     weights = 0.5 * l1 * scale, l2 * scale**2
