@@ -237,7 +237,7 @@ def _lowest(shard: Shard, direction: FloatArray) -> tuple[float, FloatArray]:
         products = some @ direction
         worst = int(products.argmin())
         if products[worst] < lowest:
-            lowest, row = float(products[worst]), some[worst]
+            lowest, row = float(products[worst]), some[worst].copy()  # a view would keep the block
     return lowest, row
 
 
