@@ -1,0 +1,304 @@
+"""What `numbers_in_text` writes between the marks of a page: a table, or a sentence, for each stored run.
+
+A function has the name of its block, and reads the raw numbers of docs/data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+
+
+def stored(name: str) -> dict[str, Any]:
+    """One file of docs/data."""
+    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(heads: list[str], rows: list[list[str]], align: str = "---:") -> str:
+    """Markdown."""
+    lines = [heads, ["---"] + [align] * (len(heads) - 1), *rows]
+    return "\n".join(
+        "|" + "|".join(row) + "|" if row is lines[1] else f"| {' | '.join(row)} |" for row in lines
+    )
+
+
+def origin(run: dict[str, Any]) -> str:
+    """One line under a table: when, where, with what else on the machine."""
+    machine, load = run["machine"], run["load_average"]
+    return (
+        f"*`{run['command']}`, {run['date']}, commit {run['commit']}, {machine['cores']} cores"
+        f" ({machine['cpu']}), load average {load[0]}.*"
+    )
+
+
+def own_tables() -> str:
+    run, columns = stored("own_tables"), ("default", "--select cv", "logistic", "kNN", "boosting")
+    heads = ["table", "default", "--select cv", "logistic regression", "kNN", "gradient boosting"]
+    rows = [
+        [
+            row["table"],
+            *(f"{row[c]:.1f}" for c in columns),
+            f"{row[columns[1]] - max(row[c] for c in columns[2:]):+.1f}",
+        ]
+        for row in run["rows"]
+    ]
+    return table([*heads, "cv - best of the three"], rows) + "\n\n" + origin(run)
+
+
+def continuum() -> str:
+    run = stored("continuum")
+    methods = [name for name in run["rows"][0] if name != "data"]
+    rows = [
+        [row["data"], *(f"{statistics.mean(row[m]):.1f} ± {statistics.stdev(row[m]):.1f}" for m in methods)]
+        for row in run["rows"]
+    ]
+    return table(["", *methods], rows, "---") + "\n\n" + origin(run)
+
+
+def calibration() -> str:
+    run = stored("calibration")
+    words = {
+        "rule='scaled_residual', solver='exact'": ", exact, scaled residual",
+        "rule='scaled_residual'": ", scaled residual",
+    }
+    rows = []
+    for row in run["rows"]:
+        name, parameters = re.fullmatch(r"(\w+)\((.*)\)", row["classifier"]).groups()
+        errors = [f"{row[key]:.3f}" for key in ("ECE t = 1", "ECE ours", "ECE sklearn")]
+        rows.append([name + words.get(parameters, ""), f"{row['accuracy']:.1f}", *errors])
+    heads = ["", "accuracy %", "softmax of residuals", "`ConfidentClassifier`", "sklearn"]
+    return table(heads, rows) + "\n\n" + origin(run)
+
+
+def selection() -> str:
+    run = stored("selection")
+    rows = [
+        [
+            r["name"],
+            str(r["candidates"]),
+            str(r["timed by GridSearchCV"]),
+            f"1/{r['GridSearchCV s'] / r['ours s']:.0f}",
+            f"{r['largest difference']:.0e}",
+        ]
+        for r in run["rows"]
+    ]
+    heads = ["", "candidates", "of these timed by GridSearchCV", "our share of its time", "scores differ by"]
+    return table(heads, rows) + "\n\n" + origin(run)
+
+
+def enrolment() -> str:
+    run = stored("enrolment")
+    names = {"NRC admm": "NRC, five steps", "NRC exact": "NRC, exact"}
+    shares = {(r["model"], r["classes"]): f"1/{r['refit ms'] / r['enrol ms']:.1f}" for r in run["rows"]}
+    models, classes = dict.fromkeys(model for model, _ in shares), (100, 10)
+    rows = [[names.get(model, model), *(shares[model, k] for k in classes)] for model in models]
+    return table(["", "K = 100", "K = 10"], rows, "---") + "\n\n" + origin(run)
+
+
+def enrolment_60000() -> str:
+    run = stored("enrolment_60000")
+    words = {"NRC admm": "NRC, five steps,", "NRC exact": "NRC, exact,"}
+    shares = [
+        f"{words.get(r['model'], r['model'])} 1/{r['refit ms'] / r['enrol ms']:.1f}" for r in run["rows"]
+    ]
+    size = f"N = {run['atoms']:,}, D = {run['features']}, K = 10"
+    return f"With {size}: {'; '.join(shares)}.\n\n" + origin(run)
+
+
+def memory() -> str:
+    run = stored("memory")
+    rows = [
+        [r["method"], f"{r['atoms']:,}", f"{r['kept']:.1f}", f"{r['peak']:.1f}", f"{r['predict MB']:.0f} MB"]
+        for r in run["rows"]
+    ]
+    heads = ["", "training samples", "kept after a fit", "peak of a fit", "`predict`, 200 queries"]
+    return table(heads, rows) + "\n\n" + origin(run)
+
+
+def core() -> str:
+    run = stored("core")
+    rows = [[r["method"], f"{r['float64']:.1f}", f"{r['float32']:.1f}"] for r in run["rows"]]
+    return table(["10 classes, N = 3,000, D = 500", "float64", "float32"], rows) + "\n\n" + origin(run)
+
+
+def moments() -> str:
+    run = stored("moments")
+    rows = [[r["method"], f"{r['ratio']:.2f}"] for r in run["rows"]]
+    return table(["10 classes, N = 60,000, D = 256", "float64"], rows) + "\n\n" + origin(run)
+
+
+def few_right_hand_sides() -> str:
+    run = stored("few_right_hand_sides")
+    rows = [[f"{r['right-hand sides']:,}", f"{r['residuum']:.3g}", f"{r['SciPy']:.3g}"] for r in run["rows"]]
+    return (
+        table(["right-hand sides of 200 x 10", "residuum, µs each", "SciPy, µs each"], rows)
+        + "\n\n"
+        + origin(run)
+    )
+
+
+def million() -> str:
+    run = stored("million_right_hand_sides")
+    beyond, each = f"{run['beyond both MB']:.0f} MB", f"{run['microseconds']:.1f} microseconds"
+    return (
+        f"**{run['count']:,} right-hand sides** of 200 x 10: input {run['input MB']:,.0f} MB, returned\n"
+        f"{run['returned MB']:.0f} MB, {beyond} beyond both at the peak (`getrusage`); {each} each,\n"
+        f"{run['products']:.1f} times the product A'B; {run['converged']:,} certified.\n\n" + origin(run)
+    )
+
+
+def explorer() -> str:
+    runs = stored("explorer_digits"), stored("explorer_mnist")
+    rows = []
+    for digits, mnist in zip(*(run["rows"] for run in runs), strict=True):
+        cells = [f"{r['median ms']:.3g} ({r['largest ms']:.3g})" for r in (digits, mnist)]
+        slider = {"exact": "exact optimum", "max_iter": "T"}.get(digits["slider"], digits["slider"])
+        rows.append([f"{digits['method']}, {slider}", *cells])
+    heads = [
+        f"{name}, {run['atoms']:,} atoms × {run['features']}" for name, run in zip(("digits", "MNIST"), runs)
+    ]
+    return table(["", *heads], rows) + "\n\n" + "\n\n".join(map(origin, runs))
+
+
+def wide_speed() -> str:
+    run = stored("bench_wide")
+    place = ("MNIST 300 per class", "nonnegative")
+    rows = []
+    for r in run["rows"]:
+        if (r["data"], r["problem"]) == place and "ratio" in r:
+            note = f" (violation {r['violation']:.0e}, gap {r['gap']:.0e}, proved)" if "gap" in r else ""
+            ratio = f"{r['ratio']:,.1f}" if r["ratio"] < 100 else f"{r['ratio']:,.0f}"
+            rows.append([r["method"] + note, f"{r['ms_per_query']:.3g}", ratio])
+    return table(["non-negative codes", "ms per query", "GEMM = 1"], rows) + "\n\n" + origin(run)
+
+
+def tall_speed() -> str:
+    return _tall(
+        "bench_tall",
+        ("SPAMS", "SciPy", "pyMCR", "cvxopt", "pysptools", "daqp", "proxqp", "osqp", "fnnls", "jaxopt"),
+    )
+
+
+def tall_speed_two_threads() -> str:
+    return _tall("bench_tall_two_threads", ("SPAMS", "SciPy", "cvxopt"))
+
+
+def _tall(name: str, peers: tuple[str, ...]) -> str:
+    run, cases = stored(name), {}
+    for row in run["rows"]:
+        if "us_per_rhs" in row:
+            cases.setdefault(f"{row['data']}, {row['problem']}", {})[row["method"].lower()] = row[
+                "us_per_rhs"
+            ]
+    found = [p for p in peers if any(any(m.startswith(p.lower()) for m in times) for times in cases.values())]
+    rows = []
+    for case, times in cases.items():
+        cells = [next((_plain(us) for m, us in times.items() if m.startswith(p.lower())), "") for p in found]
+        rows.append([case, _plain(times["product a'b"]), f"**{_plain(times['residuum'])}**", *cells])
+    return table(["", "A'B", "residuum", *found], rows) + "\n\n" + origin(run)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def scale_model() -> str:
+    runs = [stored(f"scale_nnls_{size}") for size in ("30k", "60k", "120k", "240k")]
+    atoms = [run["atoms"] for run in runs]
+    passes = [run["passes"] for run in runs]
+    measured = [run["sharded"]["processor"] for run in runs]
+    each = [ms / count for ms, count in zip(measured, passes)]
+    slope = (each[1] - each[0]) / (atoms[1] - atoms[0])
+    start = each[0] - slope * atoms[0]
+    model = [count * (start + slope * n) for count, n in zip(passes, atoms)]
+    rows = [
+        [f"{n:,}", f"{count:.1f}", f"{ms:.1f}", "fitted" if i < 2 else f"{model[i]:.1f}"]
+        for i, (n, count, ms) in enumerate(zip(atoms, passes, measured))
+    ]
+    apart = " and ".join(f"{100 * (measured[i] / model[i] - 1):+.0f} %" for i in (2, 3))
+    violation, gap = (max(run[name] for run in runs) for name in ("violation", "gap"))
+    told = (
+        f"The model is `passes x ({start:.2f} ms + {1e6 * slope:.1f} ns x N)`: the working set, and 2 D\n"
+        "operations for each atom with the search for candidates. It was fitted to the first two rows; the\n"
+        f"last two were held out, and their measurements are {apart} from the model. In all four the\n"
+        f"largest violation was {violation:.1e}, the largest gap {gap:.1e}; {runs[0]['converged']} queries\n"
+        "converged at each size."
+    )
+    assert len({run["converged"] for run in runs}) == 1
+    return "\n\n".join([table(["N", "passes", "measured, ms", "model, ms"], rows), told, origin(runs[-1])])
+
+
+def scale_runs() -> str:
+    rows = [
+        *(_scale_row(f"nnls_{size}", _exact_codes) for size in ("60k", "250k", "1m")),
+        *(_scale_row(f"nnls_1m_{count}", _walls) for count in ("one_worker", "two_workers")),
+        *(_scale_row(f"soft_{size}", _labels) for size in ("60k", "250k")),
+        *(_scale_row(f"moments_{size}", _labels) for size in ("60k", "1m")),
+        _scale_row("queries", _many_queries),
+        _scale_row("search", _search),
+    ]
+    heads = ["command", "sharded, ms", "one process, ms", "share", "and"]
+    return table(heads, rows, "---") + "\n\n" + origin(stored("scale_nnls_1m"))
+
+
+def _scale_row(name: str, told: Callable[[dict[str, Any]], str]) -> list[str]:
+    run = stored(f"scale_{name}")
+    ours = run.get("sharded") or run["cluster"]
+    alone = run.get("one process") or run.get("one process by codes")
+    beside = (
+        [f"{alone['processor']:.3g}", f"{ours['processor'] / alone['processor']:.2g}"] if alone else ["", ""]
+    )
+    command = run["command"].partition("scale.py ")[2]
+    return [f"`{command}`", f"{ours['processor']:.3g}", *beside, told(run)]
+
+
+def _exact_codes(run: dict[str, Any]) -> str:
+    parts = [
+        f"{run['passes']:.1f} passes, at most {run['most passes']}",
+        f"violation {run['violation']:.1e}",
+        f"the same supports in {run['same supports']}, codes to {run['codes apart']:.1e}",
+    ]
+    if "kB up" in run:
+        parts.append(f"{run['kB down']:.0f} kB down and {run['kB up']:.0f} kB up per query")
+        parts.append(f"{max(run['largest memory of workers, MB'])} MB per worker")
+    return "; ".join(parts)
+
+
+def _walls(run: dict[str, Any]) -> str:
+    return (
+        f"wall time {run['sharded']['wall']:.1f} ms, of which the driver takes {run['sharded']['driver']:.1f}"
+    )
+
+
+def _labels(run: dict[str, Any]) -> str:
+    if "passes" not in run:
+        return f"the same labels as in float64: {run['same labels as float64']}"
+    return f"{run['passes']:.0f} passes, gap {run['gap']:.1e}; the same labels: {run['same labels']}"
+
+
+def _many_queries(run: dict[str, Any]) -> str:
+    walls = f"{run['cluster']['wall']:.2f} against {run['one process']['wall']:.2f} ms"
+    moved = run["bytes that workers sent per query, by Dask's count"]
+    assert run["same bytes in 25 parts"]
+    return f"wall time {walls}; {moved:.1f} bytes per query between workers; the same bytes in all 25 parts"
+
+
+def _search(run: dict[str, Any]) -> str:
+    assert run["same scores"]
+    return "45 fits on the digits, two new workers; the same scores"
+
+
+RENDER: dict[str, Callable[[], str]] = {
+    f.__name__: f
+    for f in (
+        own_tables, continuum, calibration, selection, enrolment, enrolment_60000, memory, core, moments,
+        few_right_hand_sides, million, explorer, wide_speed, tall_speed, tall_speed_two_threads, scale_model,
+        scale_runs,
+    )
+}  # fmt: skip
