@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from stored import add_option, store
+
 from residuum.experiments.benchmark import _spams, mixture_of_parts, mnist
 from residuum.solvers.active_set import prepare_atoms, solve_active_set
 
@@ -27,8 +29,8 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begun, found
 
 
-def report(name: str, atoms: Any, queries: Any, large: bool) -> None:
-    """One line: milliseconds for each query, and multiples of the product."""
+def report(name: str, atoms: Any, queries: Any, large: bool) -> dict[str, Any]:
+    """One line: milliseconds for each query, and multiples of the product; the same as figures."""
     prepared = prepare_atoms(atoms, build_gram=not large)
     sides: dict[str, tuple[int, Callable[[], Any]]] = {
         "product": (len(queries), lambda: queries @ atoms.T),
@@ -48,17 +50,23 @@ def report(name: str, atoms: Any, queries: Any, large: bool) -> None:
             solution = found if side == "residuum" else solution
     each = ", ".join(f"{side} {1e3 * t:.3g} ms ({t / best['product']:.3g})" for side, t in best.items())
     print(f"{name}, {len(atoms)} atoms of {atoms.shape[1]} features: {each}; {solution}", flush=True)
+    assert solution is not None
+    figures = {"data": name, "atoms": len(atoms), "features": atoms.shape[1], "queries": len(queries)}
+    figures |= {"gap": float(solution.gap.max()), "converged": int(solution.converged.sum())}
+    return figures | {"ms": {side: 1e3 * t for side, t in best.items()}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--large", action="store_true", help="all samples of MNIST")
-    large = parser.parse_args().large
-    if not large:
-        report("mixtures of parts", *mixture_of_parts(3000, 2000), large)
-    images = mnist(None, 480) if large else mnist(300, 2000)
+    add_option(parser)
+    args, rows = parser.parse_args(), []
+    if not args.large:
+        rows.append(report("mixtures of parts", *mixture_of_parts(3000, 2000), args.large))
+    images = mnist(None, 480) if args.large else mnist(300, 2000)
     if images is not None:
-        report("MNIST", *images, large)
+        rows.append(report("MNIST", *images, args.large))
+    store(args.json, {"rows": rows})
 
 
 if __name__ == "__main__":

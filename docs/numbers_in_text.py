@@ -28,7 +28,7 @@ MEASURED = ("README.md", *(f"docs/{name}.md" for name in (
     "battery", "descendants", "embeddings", "explorer", "images", "least_squares", "measurements",
     "reproduction", "results", "scale", "serve",
 )))  # fmt: skip
-BLOCK = re.compile(r"(<!-- run: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- run: (\w+) -->\n).*?(?<=\n)(<!-- end -->)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -40,7 +40,7 @@ def pages() -> Iterator[Path]:
 
 def filled(text: str) -> str:
     """A page with its blocks written from the stored runs."""
-    return BLOCK.sub(lambda block: block[1] + RENDER[block[2]]() + block[3], text)
+    return BLOCK.sub(lambda block: block[1] + RENDER[block[2]]() + "\n" + block[3], text)
 
 
 def sections(text: str) -> dict[str, str]:

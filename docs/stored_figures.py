@@ -84,7 +84,7 @@ def selection() -> str:
             str(r["candidates"]),
             str(r["timed by GridSearchCV"]),
             f"1/{r['GridSearchCV s'] / r['ours s']:.0f}",
-            f"{r['largest difference']:.0e}",
+            f"{r['largest difference']:.0e}" if r["largest difference"] else "0",
         ]
         for r in run["rows"]
     ]
@@ -178,6 +178,21 @@ def wide_speed() -> str:
     return table(["non-negative codes", "ms per query", "GEMM = 1"], rows) + "\n\n" + origin(run)
 
 
+def wide_bars() -> str:
+    runs = stored("wide_bars"), stored("wide_bars_large")
+    rows = []
+    for row in [row for run in runs for row in run["rows"]]:
+        assert row["converged"] == row["queries"]
+        product, ours, spams = (row["ms"].get(side) for side in ("product", "residuum", "SPAMS"))
+        rows.append([
+            f"{row['data']}, {row['atoms']:,} atoms", f"{product:.3g}",
+            f"**{ours:.3g}** ({ours / product:.1f} products)",
+            f"{spams:.3g} ({spams / ours:.1f} times ours)" if spams else "", f"{row['gap']:.0e}",
+        ])  # fmt: skip
+    heads = ["", "product", "residuum", "SPAMS", "largest gap"]
+    return table(heads, rows) + "\n\n" + "\n\n".join(map(origin, runs))
+
+
 def tall_speed() -> str:
     return _tall(
         "bench_tall",
@@ -252,10 +267,16 @@ def _scale_row(name: str, told: Callable[[dict[str, Any]], str]) -> list[str]:
     ours = run.get("sharded") or run["cluster"]
     alone = run.get("one process") or run.get("one process by codes")
     beside = (
-        [f"{alone['processor']:.3g}", f"{ours['processor'] / alone['processor']:.2g}"] if alone else ["", ""]
+        [_milliseconds(alone["processor"]), f"{ours['processor'] / alone['processor']:.2g}"]
+        if alone
+        else ["", ""]
     )
     command = run["command"].partition("scale.py ")[2]
-    return [f"`{command}`", f"{ours['processor']:.3g}", *beside, told(run)]
+    return [f"`{command}`", _milliseconds(ours["processor"]), *beside, told(run)]
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _exact_codes(run: dict[str, Any]) -> str:
@@ -298,7 +319,8 @@ RENDER: dict[str, Callable[[], str]] = {
     f.__name__: f
     for f in (
         own_tables, continuum, calibration, selection, enrolment, enrolment_60000, memory, core, moments,
-        few_right_hand_sides, million, explorer, wide_speed, tall_speed, tall_speed_two_threads, scale_model,
+        few_right_hand_sides, million, explorer, wide_speed, wide_bars, tall_speed,
+        tall_speed_two_threads, scale_model,
         scale_runs,
     )
 }  # fmt: skip
