@@ -168,14 +168,30 @@ def explorer() -> str:
 
 def wide_speed() -> str:
     run = stored("bench_wide")
+    names = {
+        "GEMM queries @ atoms.T": "GEMM queries × atoms",
+        "residuum: exact": "**residuum, exact**",
+        "residuum: ADMM, 5 steps": "residuum, five steps of ADMM",
+        "residuum: SoftNRC, gap 1e-10": "residuum, SoftNRC to a gap of 1e-10",
+        "spams": "SPAMS, positive LARS with cached Gram",
+        "celer": "celer",
+        "scipy": "SciPy nnls",
+        "scikit-learn Lasso": "scikit-learn Lasso",
+    }
     place = ("MNIST 300 per class", "nonnegative")
+    found = {r["method"]: r for r in run["rows"] if (r["data"], r["problem"]) == place}
     rows = []
-    for r in run["rows"]:
-        if (r["data"], r["problem"]) == place and "ratio" in r:
-            note = f" (violation {r['violation']:.0e}, gap {r['gap']:.0e}, proved)" if "gap" in r else ""
-            ratio = f"{r['ratio']:,.1f}" if r["ratio"] < 100 else f"{r['ratio']:,.0f}"
-            rows.append([r["method"] + note, f"{r['ms_per_query']:.3g}", ratio])
-    return table(["non-negative codes", "ms per query", "GEMM = 1"], rows) + "\n\n" + origin(run)
+    for name, words in names.items():
+        r = found[name]
+        note = f" (violation {r['violation']:.0e}, gap {r['gap']:.0e}, proved)" if "gap" in r else ""
+        ratio = f"{r['ratio']:,.1f}" if r["ratio"] < 100 else f"{r['ratio']:,.0f}"
+        rows.append([words + note, f"{r['ms_per_query']:.3g}", ratio])
+    heads = [
+        f"non-negative codes, support {found['residuum: exact']['support']:.0f}",
+        "ms per query",
+        "GEMM = 1",
+    ]
+    return table(heads, rows)
 
 
 def wide_bars() -> str:
