@@ -4,8 +4,8 @@
     python docs/numbers_in_text.py --keep     # and keeps the figures that have no stored run, as they are now
     python docs/numbers_in_text.py --check    # says what differs; a test does the same
 
-A block of a page stands between ``<!-- run: NAME -->`` and ``<!-- end -->``. The function NAME below
-writes what is between them from the raw numbers of docs/data. Figures outside of such blocks come from runs
+A block of a page stands between ``<!-- run: NAME -->`` and ``<!-- end -->``. The function NAME of
+`stored_figures` writes what is between them from the raw numbers of docs/data. Figures outside of such blocks come from runs
 whose raw output was not kept. docs/data/earlier_runs.json holds them section by section, so that none changes
 unnoticed; docs/data/README.md says which they are.
 """

@@ -49,6 +49,18 @@ def test_functions_of_others_are_not_announced():
     assert (done.stdout.strip(), done.stderr) == ("3.0", "")
 
 
+def test_functions_without_a_module_compile():
+    """`exec` makes such functions, as numba does for the constructor of a compiled class."""
+    code = (
+        "import residuum.system.compiling, numba\n"
+        "found = {}\n"
+        "exec('def f(x): return x + 1', found)\n"
+        "print(numba.njit(found['f'])(2.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("3.0", "")
+
+
 INTERRUPTED = """
 import os, signal, sys
 import numpy as np

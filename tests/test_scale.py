@@ -13,6 +13,7 @@ from residuum.dictionary import unit_rows
 from residuum.errors import DataError, DataFormatError, UsageError
 from residuum.estimators import METHODS as ALL_METHODS
 from residuum.problem import dense
+from residuum.scale.columns import Query
 from residuum.scale.runner import as_bytes
 from residuum.scale.shards import open_shards
 
@@ -99,6 +100,30 @@ def test_batch_threads_and_memory_change_no_bit(model, layouts):
     for name in ("violation", "gap", "n_iter", "converged"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     np.testing.assert_array_equal(dense(a.codes), dense(b.codes))
+
+
+@pytest.mark.parametrize("model", [SRC(), NRC(solver="exact")], ids=names)
+def test_the_layout_of_queries_changes_no_bit(model, layouts):
+    _, _, queries = samples()
+    sharded = scale.Sharded(model).fit(layouts[7])
+    together = dense(sharded.solve(np.asfortranarray(queries)).codes)
+    alone = np.concatenate([dense(sharded.solve(query[None].copy()).codes) for query in queries])
+    assert np.array_equal(together, alone)
+
+
+@pytest.mark.parametrize("model", [SRC(), NRC(solver="exact")], ids=names)
+def test_an_atom_that_leaves_the_support_at_the_end_is_certified_too(model, layouts):
+    """The shards left it out, because it was in the support when they were asked."""
+    sharded = scale.Sharded(model).fit(layouts[7]).estimator_
+    atoms = sharded.dictionary_.atoms[:2]
+    y = atoms[1].astype(np.float64)  # the residual of no code, and so far from optimal
+    query = Query(0, y, y, atoms, np.arange(2), np.array([1e-16, 0.0]))
+    largest, penalty = sharded.solver_._with_those_that_left(query, -1e-9, 0.5)
+    excess = 1 - getattr(model, "l1", 0) / 2
+    assert largest == pytest.approx(excess, abs=1e-7)
+    assert penalty >= 0.5 + largest**2
+    query.code = np.array([1e-16, 1e-16])
+    assert sharded.solver_._with_those_that_left(query, -1e-9, 0.5) == (-1e-9, 0.5)
 
 
 @pytest.mark.parametrize("model", [CRC(), NRC(solver="exact"), SoftNRC()], ids=names)

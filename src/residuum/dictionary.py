@@ -37,7 +37,7 @@ def unit_rows(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """
     scale = np.maximum(samples.max(axis=1), -samples.min(axis=1))
     divisor = np.where(scale > 0, scale, 1).astype(samples.dtype)
-    unit = samples / divisor[:, None]
+    unit = np.divide(samples, divisor[:, None], order="C")  # another layout would give sums other bits
     norm = np.sqrt(squares(unit))
     unit /= np.where(norm > 0, norm, 1)[:, None]
     return unit, scale, norm

@@ -79,6 +79,8 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (see residuum.errors)."""
+    global _ending
+    _ending, hook = False, sys.unraisablehook
     if args is None:
         _take_signals(_interrupt)
         sys.unraisablehook = _ask_again
@@ -90,17 +92,20 @@ def main(args: Sequence[str] | None = None) -> int:
         with progress_bars():
             code = cli.main(words, prog_name="residuum", standalone_mode=False)
         sys.stdout.flush()
+        _ending = True
         if _arrived:  # a library dropped the interrupt
             code = InterruptedRunError.exit_code
             click.echo("Interrupted. The work was done before the signal could be obeyed.", err=True)
     except BrokenPipeError:
+        _ending = True
         code = 1  # the reader of the output has closed it, for example `| head`: there is nothing to say
     except (Exception, KeyboardInterrupt) as error:
+        _ending = True
         code = _report(error, debug=debug)
     _release_stdout()
     if args is None:
-        _take_signals(signal.SIG_DFL)
-        sys.unraisablehook = sys.__unraisablehook__
+        _take_signals(signal.SIG_IGN if _arrived else signal.SIG_DFL)
+        sys.unraisablehook = hook
     if args is None and code == InterruptedRunError.exit_code and threading.active_count() > 1:
         # A thread still in compiled code when the interpreter ends would crash the process with a signal.
         sys.stderr.flush()
@@ -109,12 +114,14 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 _arrived: list[int] = []  # signals that asked this process to end
+_ending = False  # it does so already: another signal changes nothing
 
 
 def _interrupt(number: int, frame: object) -> None:
     """Treat SIGTERM like Ctrl-C, so that no half-written file stays behind; remember that it came."""
     _arrived.append(number)
-    raise KeyboardInterrupt
+    if not _ending:
+        raise KeyboardInterrupt
 
 
 def _ask_again(dropped: Any) -> None:
@@ -127,8 +134,9 @@ def _ask_again(dropped: Any) -> None:
 
 
 def _signal_main_thread(number: int) -> None:
-    if hasattr(signal, "pthread_kill"):  # it ends a system call that waits, too
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    main_thread = threading.main_thread().ident
+    if main_thread and hasattr(signal, "pthread_kill"):  # it ends a system call that waits, too
+        signal.pthread_kill(main_thread, number)
     else:
         _thread.interrupt_main(signal.Signals(number))
 

@@ -6,7 +6,7 @@ Every query has a working set of atoms, at first none. In each pass
 
 1.  the shards price the residuals of all open queries (`pricing`) and return their best candidates;
 2.  the best of these over all shards are fetched and join the working set, which never shrinks;
-3.  the exact engine solves the problem on the working set.
+3.  a kernel solves the problem on the working set, or the exact engine where atoms are nearly dependent.
 
 A query ends when no atom of any shard can improve it, or when all that could are in its working set already.
 Its code is then computed once more on its support alone, and certified for the whole dictionary
@@ -29,7 +29,7 @@ from residuum.problem import CodingProblem, Solution
 from residuum.rules import ClassParts, CodedParts
 from residuum.scale.certificate import certify
 from residuum.scale.dictionary import ShardedDictionary
-from residuum.scale.pricing import Priced, Request, Wanted, fetch, price
+from residuum.scale.pricing import MOST_MOVED, Priced, Request, U, Wanted, fetch, price
 from residuum.scale.shards import Shard
 from residuum.solvers import ActiveSet
 from residuum.solvers.active_set import prepare_atoms, solve_active_set
@@ -251,7 +251,7 @@ class ColumnGeneration:
 
     def _minimise(self, query: Query) -> None:
         """The optimum over the working set, from the code that is known."""
-        from residuum.solvers.active_set.working_set import minimise_over  # loads numba
+        from residuum.solvers.active_set.working_set import minimise_over  # loads the engine's kernels
 
         l1, l2 = self.problem.l1, self.problem.l2
         found = minimise_over(query.atoms, query.y, query.code, l1=l1, l2=l2, signed=self.signed)
@@ -282,9 +282,21 @@ class ColumnGeneration:
         if len(query.code):
             query.code = np.zeros(len(query.code))  # so that nothing but the support matters
             self._minimise(query)
+            largest, penalty = self._with_those_that_left(query, largest, penalty)
             query.keep_support()
         moved = float(np.linalg.norm(query.residual - before)) * (1 + 1e-12) + 1e-300
         certify(query, self.problem, self._inner, largest=largest, moved=moved, penalty=penalty, tol=self.tol)
+
+    def _with_those_that_left(self, query: Query, largest: float, penalty: float) -> tuple[float, float]:
+        """The figures of the shards, which left the support out, with atoms that are no longer in it."""
+        left = query.atoms[query.code == 0].astype(np.float64)
+        if not len(left):
+            return largest, penalty
+        r, shift = query.residual, 0.5 * self.problem.l1
+        prices = left @ r
+        excess = (np.abs(prices) if self.signed else prices) - shift
+        room = MOST_MOVED + U * ((len(r) + 8) * float(np.linalg.norm(r)) + 8 * shift)
+        return max(largest, float(excess.max())), penalty + float(np.sum(np.maximum(excess + room, 0) ** 2))
 
     @property
     def _inner(self) -> FloatArray:

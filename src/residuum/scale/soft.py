@@ -7,9 +7,9 @@ r of the code is the zero of
 
 the gradient of a strongly convex function (`residuum.solvers.newton.blocks` has the derivation). XX' is
 summed over the shards once. One pass gives Xp, D numbers for each query and shard, and is one evaluation of
-F: a product with all atoms, and another with the few atoms whose price x_j'r is positive. F = 0 is solved by
-L-BFGS, preconditioned by a matrix between features. Because Xp grows with r in proportion, the first pass
-also tells the best multiple of the start. At its end the code
+F: a product with all atoms, and another with those whose price x_j'r is positive, few after the first pass.
+F = 0 is solved by L-BFGS, preconditioned by a matrix between features. Because Xp grows with r in proportion,
+the first pass also tells the best multiple of the start. At its end the code
 
     c = p + X'r_p / w,    r_p = M (y - Xp),
 
@@ -226,7 +226,10 @@ def _blocks(run: Run) -> Iterator[slice]:
 
 
 def _positive_part(shard: Shard, points: FloatArray, many: bool) -> dict[str, FloatArray]:
-    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard; are many prices positive, as at first?"""
+    """``alpha Xp``, the sum of max(x_j'r, 0) x_j over the shard.
+
+    `many` says that many prices are positive, as in the first pass: a product with all atoms is faster then.
+    """
     atoms, kind = shard.atoms(), points.dtype
     rows = padded(points, kind)
     reach = np.zeros(rows.shape)

@@ -57,13 +57,13 @@ def finish(prices: Any, inner: Any, tau: Any, alpha: float, l2: float, w: float,
     Figures are added for every query: ``sum |c_j|``, ``sum c_j^2``, the terms of the duality gap at most for
     inner products that are wrong by tau, and the largest entry of the half gradient.
     """
-    positive, negative = (l2, 1 / l2), (w, 1 / w)  # weights of codes and their inverses
-    step = 1 / alpha
+    step, inverse_w = 1 / alpha, 1 / w
+    positive, negative = (l2, 1 / l2), (w, inverse_w)  # weights of codes and their inverses
     for i in range(len(prices)):
         size = energy = terms = largest = 0.0
         for j in range(prices.shape[1]):
             p = np.float64(inner[i, j])
-            prices[i, j] = max(np.float64(prices[i, j]), 0.0) * step + p * negative[1]
+            prices[i, j] = max(np.float64(prices[i, j]), 0.0) * step + p * inverse_w
             c = np.float64(prices[i, j])
             # The part of the code that has its sign, and the other part, which is 0.
             own, other = (positive, negative) if c > 0 else (negative, positive)

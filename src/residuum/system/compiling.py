@@ -69,7 +69,8 @@ class Notice(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Numba begins to compile a function."""
-        if self.said or not event.data["dispatcher"].py_func.__module__.startswith("residuum."):
+        module = event.data["dispatcher"].py_func.__module__ or ""  # None where `exec` made the function
+        if self.said or not module.startswith("residuum."):
             return
         self.said = True
         sys.stderr.write(

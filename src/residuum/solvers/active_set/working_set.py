@@ -9,7 +9,6 @@ needs neither: every query has atoms of its own, and its code is certified when 
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg  # noqa: F401  loads the BLAS that compiled np.dot calls, so that its threads can be limited
 from numba import njit
 
 from residuum.dictionary import FloatArray, squares
@@ -19,37 +18,38 @@ from .kernels import FINE, correlation, factor, gram_from_features, pivot_blocks
 from .single import pivot_singly
 from .tables import OPTIONS, Rows, make_scratch
 
-# Times 1 + ||c||_1 of the start: the violation at which an atom enters, and the largest that may be left.
+# Times 1 + ||c||_1: the violation at which an atom enters (of the start), and the largest that may be left.
 ENTRY, ACCURATE = 1e-15, 1e-14
 
 
 @njit(**OPTIONS)
-def _minimise(x, y, work, gram32, shift, ridge, signed, threshold, accurate, code):
+def _minimise(x, y, work, gram32, shift, ridge, signed, threshold, code):
     """Overwrite a feasible code by the optimum, with its residual in ``work.r``; whether it was reached."""
     n = code.shape[0]
     for a in range(n):
         work.atom[a], member = a, work.member[a]
         member.code, member.sign = code[a], -1.0 if code[a] < 0.0 else 1.0
         member.shift, member.ridge = shift[a], ridge[a]
-        member.new, member.have = False, False
+        member.have = False
     gram_from_features(work, n, x, y)
     m = pivot_blocks(work, n, gram32, FINE, signed, threshold)
     if m < 0:
         m = pivot_singly(work, n, gram32, signed)
         if factor(work, n, m, np.int64(0), gram32, FINE) < m:
             return False
-    worst = refine(work, m, x, y)
+    worst, reach = refine(work, m, x, y), 1.0
     code[:] = 0.0
     for i in range(m):
         a = work.pos[i]
         if work.z[i] * work.member[a].sign < 0.0:
             return False
         code[a] = work.z[i]
+        reach += abs(work.z[i])
     for a in range(n):  # one that depends on the others may have been left out
         if code[a] == 0.0:
             price = correlation(x, a, work.r)
             worst = max(worst, (abs(price) if signed else price) - shift[a])
-    return worst <= accurate
+    return worst <= ACCURATE * reach
 
 
 def minimise_over(
@@ -78,6 +78,6 @@ def minimise_over(
     reach = 1.0 + float(np.abs(start).sum())
     weights = 0.5 * l1 * scale, l2 * scale**2
     none = read_only(np.empty((0, 0), np.float32))
-    if not _minimise(rows, read_only(y), work, none, *weights, signed, ENTRY * reach, ACCURATE * reach, code):
+    if not _minimise(rows, read_only(y), work, none, *weights, signed, ENTRY * reach, code):
         return None
     return code * scale, work.r
