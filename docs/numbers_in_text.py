@@ -5,9 +5,9 @@
     python docs/numbers_in_text.py --check    # says what differs; a test does the same
 
 A block of a page stands between ``<!-- run: NAME -->`` and ``<!-- end -->``. The function NAME of
-`stored_figures` writes what is between them from the raw numbers of docs/data. Figures outside of such blocks come from runs
-whose raw output was not kept. docs/data/earlier_runs.json holds them section by section, so that none changes
-unnoticed; docs/data/README.md says which they are.
+`stored_figures` writes what is between them from the raw numbers of docs/data. Figures outside of such blocks
+come from runs whose raw output was not kept. docs/data/earlier_runs.json holds them section by section, so
+that none changes unnoticed; docs/data/README.md says which they are.
 """
 
 from __future__ import annotations
