@@ -263,8 +263,8 @@ def scale_model() -> str:
         f"last two were held out, and their measurements are {apart} from the model. In all four the",
         f"largest violation was {violation:.1e}, the largest gap {gap:.1e};",
         f"{runs[0]['converged']} queries converged at each size. At N = 1,000,000 on two workers the model",
-        f"says {far:.0f} ms; measured are {large['sharded']['processor']:.0f} with 384 queries, and more with",
-        "fewer, which share each reading of the shards.",
+        f"says {far:.0f} ms; measured are {large['sharded']['processor']:.0f} with 384 queries, and more",
+        "with fewer, which share each reading of the shards.",
     )
     told += "\n\n" + _paragraph(
         "Extrapolated, a query over 10^9 atoms takes 8 passes or more (their number grows slowly with N)",
