@@ -176,6 +176,7 @@ def wide_speed() -> str:
         "residuum: SoftNRC, gap 1e-10": "residuum, SoftNRC to a gap of 1e-10",
         "spams": "SPAMS, positive LARS with cached Gram",
         "celer": "celer",
+        "skglm": "skglm",
         "scipy": "SciPy nnls",
         "scikit-learn LassoLars": "scikit-learn LassoLars",
     }
