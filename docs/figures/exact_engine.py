@@ -17,7 +17,7 @@ def draw(figure):
     axis = figure.subplots()
     colours = [COLOURS[0] if row["method"].startswith("residuum") else COLOURS[7] for row in rows]
     bars = axis.barh([row["method"] for row in rows], [row["ratio"] for row in rows], color=colours)
-    axis.bar_label(bars, fmt="%.3g", padding=3)
+    axis.bar_label(bars, fmt=lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}", padding=3)
     axis.invert_yaxis()
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
