@@ -251,6 +251,7 @@ def test_command_prints_tables_or_json_and_continues_a_run(run):
     assert [row["shots"] for row in found["summary"]] == [1] * 3 + [2] * 3
     assert found["settings"]["methods"] == ["CRC", "nearest centroid", "SimpleShot"]
     assert "episodes" not in found
+    assert found["verdicts"][0].startswith("Accuracy: 1 shot CRC ")
     code, _, error = run(*args, "--seed", "1")
     assert code == 2
     assert "other settings (seed: 0 there, 1 here)" in error

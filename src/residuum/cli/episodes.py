@@ -65,7 +65,7 @@ def episodes(
     """
     from residuum.experiments import episodes as work
     from residuum.experiments.episode_methods import choose_methods
-    from residuum.experiments.episode_report import tables
+    from residuum.experiments.episode_report import tables, verdicts
     from residuum.experiments.runner import open_folder
     from residuum.reports.table import markdown, print_table
     from residuum.system.files import write_text
@@ -95,7 +95,7 @@ def episodes(
     write_text(folder / "table.md", "\n".join(markdown(table, level=2) for table in found))
     if as_json:
         brief = {name: value for name, value in results.items() if name != "episodes"}
-        click.echo(to_json({"folder": str(folder), **brief}), nl=False)
+        click.echo(to_json({"folder": str(folder), **brief, "verdicts": verdicts(results)}), nl=False)
     else:
         for table in found:
             print_table(table, sys.stdout)
