@@ -333,7 +333,7 @@ def prepare(before=command._prepare_streams):
     before()
     Deaf()
     if "wait" in sys.argv:
-        signal.alarm(60)
+        signal.alarm(600)
         while True:
             signal.pause()
 
