@@ -1,0 +1,128 @@
+"""docs/reproduction.md: benchmarks/usps_question.py and benchmarks/yale_question.py."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from stored_figures.runs import origin, paragraph, stored, table
+
+
+def _question(name: str, paper: list[str]) -> str:
+    """One row for every n and preparation, after the row of the paper where it has the column's method."""
+    run = stored(name)
+    columns = list(run["rows"][0]["accuracy %"])
+    rows = []
+    for n in dict.fromkeys(row["per class"] for row in run["rows"]):
+        if paper:
+            rows.append([str(n), "paper", *(str(run["paper"][str(n)].get(p, "")) for p in paper)])
+        for row in (row for row in run["rows"] if row["per class"] == n):
+            means = [f"{statistics.mean(row['accuracy %'][column]):.2f}" for column in columns]
+            rows.append([str(n), row["preparation"], *means])
+    return table(["n", "preparation", *columns], rows, "---") + "\n\n" + origin(run)
+
+
+def _means(run: dict[str, Any], per_class: int, preparation: str) -> dict[str, float]:
+    row = next(r for r in run["rows"] if (r["per class"], r["preparation"]) == (per_class, preparation))
+    return {column: statistics.mean(values) for column, values in row["accuracy %"].items()}
+
+
+def usps_rivals() -> str:
+    run = stored("usps_rivals")
+    found: dict[str, list[float]] = {}
+    for n in dict.fromkeys(row["per class"] for row in run["rows"]):
+        low, signed = (_means(run, n, f"values in {r}, PCA 100") for r in ("[0, 1]", "[-1, 1]"))
+        for method, value in signed.items():
+            found.setdefault(method, []).append(value - low[method])
+    gains = "; ".join(
+        f"{method} {', '.join(f'{gain:+.1f}' for gain in gains)}" for method, gains in found.items()
+    )
+    return (
+        paragraph(f"Points from 0 to 1 to −1 to 1, at n = 200 and 300: {gains}.".replace("-", "−"))
+        + "\n\n"
+        + _question("usps_rivals", ["NSC", "CRC", "CROC", "ProCRC"])
+    )
+
+
+def usps_preparations() -> str:
+    return _question("usps_preparations", ["NRC", "NRC", "NRC", "CRC", "SRC", "NSC"])
+
+
+def usps_preparations_300() -> str:
+    return _question("usps_preparations_300", ["NRC", "NRC", "NRC", "CRC", "SRC", "NSC"])
+
+
+def usps_constraints() -> str:
+    run = stored("usps_constraints")
+    (row,) = run["rows"]
+    lines = [[code, f"{statistics.mean(values):.2f}"] for code, values in row["accuracy %"].items()]
+    means = _means(run, row["per class"], row["preparation"])
+    plain, best = means["c ≥ 0"], max(means, key=lambda code: means[code])
+    lacks = run["paper"][str(row["per class"])]["NRC"] - plain
+    said = paragraph(
+        f"The best of them, {best}, makes up for {means[best] - plain:.1f} of the {lacks:.1f} points that",
+        "c ≥ 0 alone lacks.",
+    )
+    return table(["code", "accuracy %"], lines) + "\n\n" + origin(run) + "\n\n" + said
+
+
+def usps_svm() -> str:
+    run = stored("usps_svm")
+    rows = [
+        [
+            str(row["per class"]),
+            *(f"{statistics.mean(values):.1f}" for values in row["accuracy %"].values()),
+            str(run["paper"][str(row["per class"])]["SVM"]),
+        ]
+        for row in run["rows"]
+    ]
+    return table(["n", *run["rows"][0]["accuracy %"], "paper"], rows) + "\n\n" + origin(run)
+
+
+def usps_fixed() -> str:
+    return _fixed("usps_fixed")
+
+
+def yale_fixed() -> str:
+    return _fixed("yale_fixed")
+
+
+def _fixed(name: str) -> str:
+    """Of every method, the setting whose worst row is nearest to the paper, and how far that row is."""
+    run = stored(name)
+    rows = []
+    for method in run["rows"]:
+        paper = [row[method["method"]] for row in run["paper"].values()]
+        far, means, setting = min(
+            (
+                (max(abs(m - p) for m, p in zip(means, paper, strict=True)), means, setting["setting"])
+                for setting in method["settings"]
+                for means in [[statistics.mean(trials) for trials in setting["accuracy %"]]]
+            ),
+            key=lambda found: found[0],
+        )
+        words = ", ".join(
+            f"{k} = {v:g}" if isinstance(v, float | int) else v.replace("_", " ") for k, v in setting.items()
+        )
+        rows.append([method["method"], words, _row(means), _row(paper), f"{far:.1f}"])
+    heads = ["method", "setting", " / ".join(run["paper"]), "paper", "largest difference"]
+    return table(heads, rows, "---") + "\n\n" + origin(run)
+
+
+def yale_preparations() -> str:
+    run = stored("yale_preparations")
+    methods = list(run["rows"][0]["accuracy %"])
+    rows = [["", "", "paper", *(_row([row[m] for row in run["paper"].values()]) for m in methods)]]
+    for row in run["rows"]:
+        place = [
+            row["size"],
+            "one for all" if row["one permutation for all"] else "each its own",
+            "centred" if row["centred"] else "uncentred",
+        ]
+        trials = [zip(*row["accuracy %"][method], strict=True) for method in methods]
+        rows.append([*place, *(_row([statistics.mean(values) for values in found]) for found in trials)])
+    return table(["size", "permutation", "projection", *methods], rows, "---") + "\n\n" + origin(run)
+
+
+def _row(values: list[float]) -> str:
+    return " / ".join(f"{value:.1f}" for value in values)
