@@ -18,6 +18,6 @@ RENDER: dict[str, Callable[[], str]] = {
         measurements.explorer,
         *(speed.wide_speed, speed.wide_bars, speed.tall_speed, speed.tall_speed_two_threads),
         *(scale.scale_model, scale.scale_runs),
-        *(questions.usps_constraints,),
+        *(questions.usps_constraints, questions.yale_fixed, questions.yale_fixed_ranges),
     )
 }
