@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stored_figures import measurements, questions, scale, speed
+from stored_figures import descendants, measurements, questions, scale, speed
 
 RENDER: dict[str, Callable[[], str]] = {
     f.__name__: f
@@ -18,6 +18,8 @@ RENDER: dict[str, Callable[[], str]] = {
         measurements.explorer,
         *(speed.wide_speed, speed.wide_bars, speed.tall_speed, speed.tall_speed_two_threads),
         *(scale.scale_model, scale.scale_runs),
+        *(descendants.descendants, descendants.descendants_pairs, descendants.descendants_chosen),
+        *(descendants.descendants_faces, descendants.descendants_cost),
         *(questions.usps_constraints, questions.yale_fixed, questions.yale_fixed_ranges),
     )
 }
