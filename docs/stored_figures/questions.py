@@ -68,19 +68,24 @@ def usps_constraints() -> str:
 
 def usps_svm() -> str:
     run = stored("usps_svm")
-    rows = [
-        [
-            str(row["per class"]),
-            *(f"{statistics.mean(values):.1f}" for values in row["accuracy %"].values()),
-            str(run["paper"][str(row["per class"])]["SVM"]),
-        ]
-        for row in run["rows"]
-    ]
-    return table(["n", *run["rows"][0]["accuracy %"], "paper"], rows) + "\n\n" + origin(run)
+    heads, rows, said = list(run["rows"][0]["accuracy %"]), [], []
+    for row in run["rows"]:
+        n, paper = row["per class"], run["paper"][str(row["per class"])]["SVM"]
+        means = [statistics.mean(values) for values in row["accuracy %"].values()]
+        rows.append([str(n), *(f"{mean:.1f}" for mean in means), str(paper)])
+        said.append(f"{means[1] - means[0]:.1f} of {paper - means[0]:.1f} points at n = {n}")
+    text = paragraph(f"Pairing one class with one other brings {' and '.join(said)}.")
+    return "\n\n".join([table(["n", *heads, "paper"], rows), text, origin(run)])
 
 
 def usps_fixed() -> str:
-    return _fixed("usps_fixed")
+    (method,) = (m for m in stored("usps_fixed")["rows"] if m["method"] == "ProCRC")
+    means, setting = max(
+        (([statistics.mean(trials) for trials in s["accuracy %"]], s["setting"]) for s in method["settings"]),
+        key=lambda found: statistics.mean(found[0]),
+    )
+    said = f"The one setting of ProCRC with the highest mean, {_words(setting)}, has {_row(means)}."
+    return _fixed("usps_fixed") + "\n\n" + said
 
 
 def yale_fixed() -> str:
@@ -101,11 +106,7 @@ def _fixed(name: str) -> str:
             ),
             key=lambda found: found[0],
         )
-        words = ", ".join(
-            f"{k} = {v:.3g}" if isinstance(v, float | int) else v.replace("_", " ")
-            for k, v in setting.items()
-        )
-        rows.append([method["method"], words, _row(means), _row(paper), f"{far:.1f}"])
+        rows.append([method["method"], _words(setting), _row(means), _row(paper), f"{far:.1f}"])
     heads = ["method", "setting", " / ".join(run["paper"]), "paper", "largest difference"]
     return table(heads, rows, "---") + "\n\n" + origin(run)
 
@@ -158,6 +159,13 @@ def yale_preparations() -> str:
         trials = [zip(*row["accuracy %"][method], strict=True) for method in methods]
         rows.append([*place, *(_row([statistics.mean(values) for values in found]) for found in trials)])
     return table(["size", "permutation", "projection", *methods], rows, "---") + "\n\n" + origin(run)
+
+
+def _words(setting: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{key} = {value:.3g}" if isinstance(value, float | int) else value.replace("_", " ")
+        for key, value in setting.items()
+    )
 
 
 def _row(values: list[float]) -> str:
