@@ -21,6 +21,6 @@ RENDER: dict[str, Callable[[], str]] = {
         *(descendants.descendants, descendants.descendants_pairs, descendants.descendants_chosen),
         *(descendants.descendants_faces, descendants.descendants_cost),
         *(questions.usps_constraints, questions.yale_fixed, questions.yale_fixed_ranges),
-        *(questions.usps_fixed, questions.usps_svm),
+        *(questions.usps_fixed, questions.usps_svm, questions.usps_rivals),
     )
 }
