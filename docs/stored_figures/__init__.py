@@ -22,5 +22,6 @@ RENDER: dict[str, Callable[[], str]] = {
         *(descendants.descendants_faces, descendants.descendants_cost),
         *(questions.usps_constraints, questions.yale_fixed, questions.yale_fixed_ranges),
         *(questions.usps_fixed, questions.usps_svm, questions.usps_rivals),
+        *(questions.usps_preparations,),
     )
 }
