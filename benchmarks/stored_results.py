@@ -1,6 +1,6 @@
 """Store what a run folder of `residuum reproduce` found: which test samples every method gets wrong.
 
-    python benchmarks/stored_results.py docs/data FOLDER
+    python benchmarks/stored_results.py docs/data FOLDER --command "residuum reproduce table2"
 
 writes one file for each table and protocol (results_table2_published.json), and one for Table 5 and each
 figure. All of docs/results.md follows from them: `python docs/numbers_in_text.py` writes it. The labels and
@@ -9,7 +9,8 @@ the images of the data sets are not ours to pass on and are not stored.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,24 +63,28 @@ def extra_content(extra: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in extra.items() if name != "labels"} | {"cells": cells}
 
 
+def last_cell(folders: list[Path], pattern: str) -> dict[str, Any]:
+    """The newest cell, which says when and on which machine the run ended."""
+    paths = [path for folder in folders for path in (folder / CELLS).glob(pattern)]
+    return read_cell(max(paths, key=lambda path: path.stat().st_mtime)) or {}
+
+
 def main() -> None:
     """Write the files."""
-    out, folder = map(Path, sys.argv[1:])
-    contents = read_contents([folder])
-    names = dict.fromkeys(outcome.table.name for outcome in contents.outcomes)
-    facts = origin(["residuum", "reproduce", *names, *contents.extras])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--command", required=True, help="What made the folders.")
+    args = parser.parse_args()
+    contents, facts = read_contents(args.folders), origin(shlex.split(args.command))
     for outcome in contents.outcomes:
-        last = max(
-            (folder / CELLS / outcome.table.name).glob(f"*/trial-*-{outcome.protocol}-*.json"),
-            key=lambda path: path.stat().st_mtime,
-        )
-        cell = read_cell(last) or {}
+        cell = last_cell(args.folders, f"{outcome.table.name}/*/trial-*-{outcome.protocol}-*.json")
         run = facts | {"date": cell["created"], "machine": cell["machine"]}
         name = f"results_{outcome.table.name}_{outcome.protocol}.json"
-        write_text(out / name, to_json(run | outcome_content(outcome)))
+        write_text(args.out / name, to_json(run | outcome_content(outcome)))
     for name, extra in contents.extras.items():
         run = facts | {"date": extra["created"]}
-        write_text(out / f"results_{name}.json", to_json(run | extra_content(extra)))
+        write_text(args.out / f"results_{name}.json", to_json(run | extra_content(extra)))
 
 
 if __name__ == "__main__":
