@@ -1,4 +1,5 @@
 """Runs of `residuum reproduce`: docs/results.md as `residuum results` prints it, and parts of other pages."""
+
 from __future__ import annotations
 
 from typing import Any
