@@ -1,13 +1,12 @@
 """Do the descendants of NRC help? Every method with parameters chosen on the training samples alone.
 
     RESIDUUM_DATA=folder python benchmarks/descendants.py [--data digits usps ...] [--trials 3]
-                                                          [--keep descendants.json] [--report]
+                                                          [--keep descendants_kept.json]
 
 Each trial draws training samples at random; all methods see the same ones, and each chooses its parameters by
-5-fold cross-validation on them. Prints a Markdown table of accuracy in %, mean ± standard deviation (number
-of trials), and one of what was chosen most often, seconds of processor time of a trial and queries without
-proof. Every result is kept in a file as soon as it is there, so that a run that was stopped goes on where it
-was; `--report` prints what there is.
+5-fold cross-validation on them. Found are accuracy in %, what was chosen, queries without proof and seconds
+of processor time. Every result is kept in a file as soon as it is there, so that a run that was stopped goes
+on where it was.
 
 CNRC is defined here and not in the library; docs/descendants.md says why.
 """
@@ -18,17 +17,20 @@ import argparse
 import json
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.datasets import load_digits
+from stored import add_option, store
 
 from residuum import (
     CRCCV,
+    CRNRC,
     CRNRCCV,
     NRC,
     NRCCV,
@@ -48,6 +50,7 @@ from residuum.problem import Solution
 from residuum.selection.base import Candidate, Grid, GridSelector, by_setting
 from residuum.selection.folds import Fold, rule_scores
 from residuum.system.files import write_text
+from residuum.system.json_text import to_json
 
 # A descendant that is only measured
 
@@ -120,7 +123,7 @@ class CNRCCV(GridSelector):
             yield from rule_scores(fold.plain, fold.plain_queries, codes, index_of)
 
 
-# The searches of the library have their default grids.
+# The searches of the library have their default grids. CRNRC with a given gamma is there for its cost.
 METHODS: dict[str, Callable[[], Any]] = {
     "NSC": NSCCV,
     "CRC": CRCCV,
@@ -131,6 +134,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "SimplexRC": SimplexRCCV,
     "SoftNRC": SoftNRCCV,
     "CRNRC": CRNRCCV,
+    **{f"CRNRC, gamma = {gamma}": partial(CRNRC, gamma=gamma) for gamma in (0.01, 1, 100)},
     "SRC": SRCCV,
     "CNRC": CNRCCV,
 }
@@ -204,55 +208,26 @@ def measured(method: str, parts: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def told(values: dict[str, Any]) -> str:
-    return ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
-
-
-def accuracy(found: list[dict[str, Any]]) -> str:
-    """Mean and standard deviation, and the number of trials."""
-    scores = [one["accuracy"] for one in found]
-    if len(scores) < 2:
-        return f"{scores[0]:.1f} (1)" if scores else ""
-    return f"{np.mean(scores):.1f} ± {np.std(scores, ddof=1):.1f} ({len(scores)})"
-
-
-def details(found: list[dict[str, Any]]) -> str:
-    """What was chosen most often, seconds of a trial, and queries of all trials without proof."""
-    if not found:
-        return ""
-    chosen = Counter(told(one["chosen"]) for one in found).most_common(1)[0][0]
-    seconds = np.mean([one["seconds"] for one in found])
-    return f"{chosen}; {seconds:.0f} s; {sum(one['unconverged'] for one in found)}"
-
-
-def report(kept: dict[str, Any], data: list[str], methods: list[str], trials: int) -> None:
-    """Two Markdown tables of what there is."""
-    for head, cell in (("accuracy %", accuracy), ("chosen most often; time; without proof", details)):
-        print(f"\n| {head} | {' | '.join(data)} |\n|" + "---|" * (len(data) + 1))
-        for method in methods:
-            keys = [[f"{name} {trial} {method}" for trial in range(trials)] for name in data]
-            cells = [cell([kept[key] for key in some if key in kept]) for some in keys]
-            print(f"| {method} | {' | '.join(cells)} |")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--keep", type=Path, default=Path("descendants.json"))
-    parser.add_argument("--report", action="store_true", help="print what is kept and compute nothing")
+    parser.add_argument("--keep", type=Path, default=Path("descendants_kept.json"))
+    add_option(parser)
     args = parser.parse_args()
     kept: dict[str, Any] = json.loads(args.keep.read_text()) if args.keep.exists() else {}
-    data = {name: DATA[name] for name in args.data}
-    for name, make in () if args.report else data.items():
-        for trial in range(args.trials):
-            missing = [m for m in args.methods if f"{name} {trial} {m}" not in kept]
-            parts = make(trial) if missing else ()
-            for method in missing:
-                kept[f"{name} {trial} {method}"] = measured(method, parts)
-                write_text(args.keep, json.dumps(kept, indent=1))
-    report(kept, list(data), args.methods, args.trials)
+    rows = []
+    for name, trial in product(args.data, range(args.trials)):
+        place = {method: f"{name} {trial} {method}" for method in args.methods}
+        parts = () if kept.keys() >= set(place.values()) else DATA[name](trial)
+        for method, key in place.items():
+            if key not in kept:
+                kept[key] = measured(method, parts)
+                write_text(args.keep, to_json(kept))
+            print(key, kept[key], flush=True)
+            rows.append({"data": name, "trial": trial, "method": method, **kept[key]})
+            store(args.json, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,36 +1,33 @@
 """Why does NRC fall short of the paper's Table 3 (USPS)? Every preparation and parameter we could think of.
 
-    python benchmarks/usps_question.py [--data FOLDER] [--per-class 50 300] [--trials 3] [--only NAME ...]
-    python benchmarks/usps_question.py --ask constraints
-    python benchmarks/usps_question.py --ask rivals
+    RESIDUUM_DATA=folder python benchmarks/usps_question.py [--per-class 50 300] [--trials 3] [--only NAME]
+                                                            [--ask nrc|rivals|constraints|svm]
 
-For each way to prepare the images, NRC is scored on the test part for T = 5 and 16 to 20, rho from 0.5 to 20
-and three rules, and the exact non-negative optimum; CRC, SRC and NSC stand beside it as a check of the
-preparation. A figure is the mean over the trials of the best parameters of each trial, chosen on the test
-part as the authors' scripts did, in per cent; what one fixed parameter reaches is printed too. Output is
-Markdown.
-
-"constraints" asks whether another non-negative code would do better: with an l1 weight, with a ridge, or with
-a given sum. "rivals" asks the first question of CRC, CROC, ProCRC and NSC, over wide grids.
+Each question is a set of columns: a search over parameters for each. For every preparation of the images and
+every trial, the accuracy on the test part of the best parameters is kept, chosen on the test part as the
+authors' scripts did, in per cent. All questions see the same trials.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.svm import SVC, LinearSVC
+from stored import add_option, store
 
 from residuum import CRCCV, CROCCV, NRCCV, NSCCV, SRCCV, EigenfacePCA, ProCRCCV, nnls
 from residuum.dictionary import Dictionary, unit_rows
 from residuum.experiments.compared_data import random_split
 from residuum.paper.data import load_dataset
+from residuum.paper.tables import EXPERIMENTS
+from residuum.problem import CodingProblem
 from residuum.rules import RULES, CodedParts
+from residuum.solvers import Simplex
 
-PAPER = {50: 92.3, 100: 93.7, 200: 94.6, 300: 95.1}
-STEPS = (5, 16, 17, 18, 19, 20)
 ALL_RULES = ("residual", "reconstruction", "scaled_residual")
 RHOS = (0.5, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0)
 
@@ -47,6 +44,7 @@ def unit(images: np.ndarray) -> np.ndarray:
     return unit_rows(images)[0]
 
 
+DISTINCT = "values in [0, 1], PCA 100, without duplicates"  # of training images
 PREPARATIONS: dict[str, Callable[[np.ndarray, np.ndarray], Pair]] = {
     "values in [0, 1], PCA 100": pca,
     "unit norm, PCA 100 ([0, 1])": lambda a, b: pca(unit(a), unit(b)),
@@ -56,147 +54,115 @@ PREPARATIONS: dict[str, Callable[[np.ndarray, np.ndarray], Pair]] = {
     "unit norm, PCA 50 ([0, 1])": lambda a, b: pca(unit(a), unit(b), 50),
     "pixels, no PCA ([0, 1])": lambda a, b: (unit(a), unit(b)),
     "pixels, no PCA ([-1, 1])": lambda a, b: (unit(2 * a - 1), unit(2 * b - 1)),
+    DISTINCT: pca,
 }
 
 
-def accuracies(search: Any, train: Pair, test: Pair) -> tuple[list[dict[str, Any]], np.ndarray]:
-    candidates, labels = search.predict_grid(train[0], train[1], test[0])
-    return candidates, 100 * (labels == test[1]).mean(axis=1)
+class Codes:
+    """The three rules on one code, with the interface of the searches of the library."""
+
+    def __init__(self, coded: Callable[[Dictionary, np.ndarray], np.ndarray]) -> None:
+        self.coded = coded
+
+    def predict_grid(self, samples: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> Any:
+        dictionary = Dictionary.from_samples(samples, labels, 10)
+        parts = CodedParts(dictionary, unit(queries), self.coded(dictionary, unit(queries)))
+        return ALL_RULES, np.array([RULES[rule](parts).argmin(axis=1) for rule in ALL_RULES])
 
 
-def label(candidate: dict[str, Any]) -> str:
-    steps = f"T={candidate['max_iter']} rho={candidate['rho']:g}" if "rho" in candidate else "exact"
-    return f"{steps} {candidate['rule']}"
+class Machines:
+    """Support vector machines for several C, with the same interface."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self.make = make
+
+    def predict_grid(self, samples: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> Any:
+        grid = (0.1, 1.0, 10.0)
+        return grid, np.array([self.make(C=c).fit(samples, labels).predict(queries) for c in grid])
 
 
-def trials_of(data: Any, per_class: int, trials: int) -> Any:
-    """Training images, their labels, test images of every trial."""
+def nonnegative(**penalties: float) -> Codes:
+    return Codes(lambda dictionary, queries: nnls(dictionary.atoms.T, queries.T, **penalties).codes)
+
+
+def with_sum(total: float) -> Codes:
+    """Codes that sum to a total: total times the shares that explain the query over the total."""
+
+    def coded(dictionary: Dictionary, queries: np.ndarray) -> np.ndarray:
+        solver = Simplex(CodingProblem(neg_weight=np.inf), dictionary, n_jobs=None, tol=1e-10)
+        return total * solver.solve(queries / total).codes
+
+    return Codes(coded)
+
+
+# Question -> column -> from the number of training samples to a search.
+QUESTIONS: dict[str, dict[str, Callable[[int], Any]]] = {
+    "nrc": {
+        "T = 5": lambda n: NRCCV(rhos=RHOS, max_iters=[5], rules=ALL_RULES, exact=False),
+        "T = 16..20": lambda n: NRCCV(rhos=RHOS, max_iters=range(16, 21), rules=ALL_RULES, exact=False),
+        "exact": lambda n: nonnegative(),
+        "CRC": lambda n: CRCCV(l2s=[0.001 * n / 700]),
+        "SRC": lambda n: SRCCV(l1s=[0.1, 0.03, 0.01, 0.003]),
+        "NSC": lambda n: NSCCV(l2s=[10.0, 1.0, 0.1, 0.01, 1e-3]),
+    },
+    "rivals": {
+        "NSC": lambda n: NSCCV(l2s=np.logspace(-6, 3, 10), rules=("residual", "relative_residual")),
+        "CRC": lambda n: CRCCV(l2s=np.logspace(-5, 1, 13) * n / 700, rules=("residual", "scaled_residual")),
+        "CROC": lambda n: CROCCV(l2s=np.logspace(-6, 0, 7)),
+        "ProCRC": lambda n: ProCRCCV(gammas=(10.0, 1.0, 0.1, 0.01, 1e-3), l2s=np.logspace(-4, 1, 6)),
+    },
+    "constraints": {
+        "c ≥ 0": lambda n: nonnegative(),
+        "c ≥ 0 with l2 = 0.1": lambda n: nonnegative(l2=0.1),
+        "c ≥ 0 with l2 = 1": lambda n: nonnegative(l2=1),
+        "c ≥ 0 with l1 = 0.1": lambda n: nonnegative(l1=0.1),
+        "c ≥ 0 with l1 = 0.3": lambda n: nonnegative(l1=0.3),
+        "c ≥ 0 with l1 = 0.6": lambda n: nonnegative(l1=0.6),
+        "c ≥ 0, sum 0.9": lambda n: with_sum(0.9),
+        "c ≥ 0, sum 1": lambda n: with_sum(1.0),
+    },
+    "svm": {
+        "one class against all others": lambda n: Machines(LinearSVC),
+        "one class against one other": lambda n: Machines(lambda C: SVC(kernel="linear", C=C)),
+    },
+}
+
+
+def trials_of(data: Any, per_class: int, trials: int, *, distinct: bool) -> Iterator[Any]:
+    """Training images, their labels and test images of every trial."""
     pool, test = (part.reshape(len(part), -1).astype(np.float64) for part in (data.x_train, data.x_test))
-    for trial in range(trials):
-        rows = random_split(data.y_train, train_per_class=per_class, seed=1, trial=trial).train
-        yield pool[rows], data.y_train[rows], test
-
-
-def with_sum(atoms: np.ndarray, queries: np.ndarray, total: float, steps: int = 300) -> np.ndarray:
-    """``min_c ||y - Xc||^2, c >= 0, sum(c) = total``, by accelerated projected gradients."""
-    rate = 1 / np.linalg.norm(atoms, 2) ** 2
-    code = ahead = np.full((len(queries), len(atoms)), total / len(atoms))
-    t = 1.0
-    for _ in range(steps):
-        point = ahead - rate * ((ahead @ atoms - queries) @ atoms.T)
-        ordered = -np.sort(-point, axis=1)
-        excess = (ordered.cumsum(axis=1) - total) / np.arange(1, len(atoms) + 1)
-        last = (ordered > excess).sum(axis=1) - 1
-        new = np.maximum(point - excess[np.arange(len(point)), last, None], 0)
-        t_new = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        ahead, code, t = new + (t - 1) / t_new * (new - code), new, t_new
-    return code
-
-
-def nonnegative_codes(atoms: np.ndarray, queries: np.ndarray) -> Any:
-    """Names and codes."""
-    for l1, l2 in ((0, 0), (0.1, 0), (0.3, 0), (0.6, 0), (0, 0.1), (0, 1)):
-        yield f"c >= 0, l1 = {l1}, l2 = {l2}", nnls(atoms.T, queries.T, l1=l1, l2=l2).codes
-    for total in (0.9, 1.0):
-        yield f"c >= 0, sum(c) = {total}", with_sum(atoms, queries, total)
-
-
-def constraints(data: Any, per_class: int, trials: int) -> None:
-    """Other non-negative codes of the same features, each with the best of three rules."""
-    found: dict[str, list[float]] = {}
-    for images, labels, test in trials_of(data, per_class, trials):
-        a, b = pca(images, test)
-        dictionary = Dictionary.from_samples(a, labels, 10)
-        for name, code in nonnegative_codes(dictionary.atoms, unit(b)):
-            parts = CodedParts(dictionary, unit(b), code)
-            scores = (RULES[rule](parts) for rule in ALL_RULES)
-            hits = [100 * np.mean(score.argmin(axis=1) == data.y_test) for score in scores]
-            found.setdefault(name, []).append(max(hits))
-    print(f"\n{per_class} per class, {trials} trials; the paper's NRC: {PAPER.get(per_class)}\n")
-    print("| code | accuracy |\n|---|---|")
-    for name, values in found.items():
-        print(f"| {name} | {np.mean(values):.2f} |", flush=True)
-
-
-RIVALS: dict[str, Callable[[int], Any]] = {
-    "NSC": lambda n: NSCCV(l2s=np.logspace(-6, 3, 10), rules=("residual", "relative_residual")),
-    "CRC": lambda n: CRCCV(l2s=np.logspace(-5, 1, 13) * n / 700, rules=("residual", "scaled_residual")),
-    "CROC": lambda n: CROCCV(l2s=np.logspace(-6, 0, 7)),
-    "ProCRC": lambda n: ProCRCCV(gammas=(10.0, 1.0, 0.1, 0.01, 1e-3), l2s=np.logspace(-4, 1, 6)),
-}
-
-
-def rivals(data: Any, per_class: int, trials: int, names: list[str]) -> None:
-    """The best of every rival on the test part, for each preparation."""
-    print(f"\n{per_class} per class, {trials} trials, best on test over wide grids\n")
-    print("| preparation | " + " | ".join(RIVALS) + " |\n|" + "---|" * (len(RIVALS) + 1))
-    for name in names:
-        found: dict[str, list[float]] = {key: [] for key in RIVALS}
-        for images, labels, test in trials_of(data, per_class, trials):
-            a, b = PREPARATIONS[name](images, test)
-            for key, make in RIVALS.items():
-                found[key].append(accuracies(make(len(a)), (a, labels), (b, data.y_test))[1].max())
-        print(f"| {name} | " + " | ".join(f"{np.mean(v):.2f}" for v in found.values()) + " |", flush=True)
-
-
-def question(name: str, data: Any, per_class: int, trials: int, *, unique: bool = False) -> list[str]:
-    """One line of the table: best NRC with T=5, with T 16..20, exact, and the rivals."""
-    pool, labels = data.x_train.reshape(7291, -1).astype(np.float64), data.y_train
-    test = data.x_test.reshape(2007, -1).astype(np.float64)
-    if unique:
+    labels = data.y_train
+    if distinct:
         kept = np.sort(np.unique(pool, axis=0, return_index=True)[1])
         pool, labels = pool[kept], labels[kept]
-    searches = {
-        "NRC": NRCCV(rhos=RHOS, max_iters=STEPS, rules=ALL_RULES),
-        "CRC": CRCCV(l2s=[0.001 * 10 * per_class / 700]),
-        "SRC": SRCCV(l1s=[0.1, 0.03, 0.01, 0.003]),
-        "NSC": NSCCV(l2s=[10.0, 1.0, 0.1, 0.01, 1e-3]),
-    }
-    found: dict[str, list[np.ndarray]] = {key: [] for key in searches}
-    lists: dict[str, list[dict[str, Any]]] = {}
     for trial in range(trials):
-        rows = random_split(labels, train_per_class=per_class, seed=0, trial=trial).train
-        a, b = PREPARATIONS[name](pool[rows], test)
-        for key, search in searches.items():
-            lists[key], scores = accuracies(search, (a, labels[rows]), (b, data.y_test))
-            found[key].append(scores)
-    nrc, candidates = np.array(found["NRC"]), lists["NRC"]  # (n_trials, n_candidates)
-    groups = {
-        "T=5": [i for i, c in enumerate(candidates) if c.get("max_iter") == 5],
-        "T=16..20": [i for i, c in enumerate(candidates) if c.get("max_iter", 0) >= 16],
-        "exact": [i for i, c in enumerate(candidates) if c["solver"] == "exact"],
-    }
-    best = [f"{nrc[:, members].max(axis=1).mean():.2f}" for members in groups.values()]
-    fixed = int(nrc.mean(axis=0).argmax())
-    rivals = [f"{np.array(found[key]).max(axis=1).mean():.2f}" for key in ("CRC", "SRC", "NSC")]
-    text = name + (", duplicates removed" if unique else "")
-    return [text, *best, f"{nrc.mean(axis=0)[fixed]:.2f} ({label(candidates[fixed])})", *rivals]
+        rows = random_split(labels, train_per_class=per_class, seed=1, trial=trial).train
+        yield pool[rows], labels[rows], test
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", default=None)
     parser.add_argument("--per-class", type=int, nargs="+", default=[50, 300])
     parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=list(PREPARATIONS))
-    parser.add_argument("--ask", choices=["nrc", "constraints", "rivals"], default="nrc")
+    parser.add_argument("--only", nargs="+", choices=list(PREPARATIONS), default=list(PREPARATIONS))
+    parser.add_argument("--ask", choices=list(QUESTIONS), default="nrc")
+    add_option(parser)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    data = load_dataset("usps", data_home=args.data)
+    data, columns = load_dataset("usps"), QUESTIONS[args.ask]
+    paper = {row.per_class: dict(row.paper) for row in EXPERIMENTS["table3"].rows}
+    kept: list[dict[str, Any]] = []
     for per_class in args.per_class:
-        if args.ask == "constraints":
-            constraints(data, per_class, args.trials)
-            continue
-        if args.ask == "rivals":
-            rivals(data, per_class, args.trials, args.only)
-            continue
-        print(f"\n{per_class} per class, {args.trials} trials; the paper's NRC: {PAPER.get(per_class)}\n")
-        heads = ["preparation", "T=5", "T=16..20", "exact", "best fixed", "CRC", "SRC", "NSC"]
-        print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
         for name in args.only:
-            print("| " + " | ".join(question(name, data, per_class, args.trials)) + " |", flush=True)
-        again = question(args.only[0], data, per_class, args.trials, unique=True)
-        print("| " + " | ".join(again) + " |", flush=True)
+            found: dict[str, list[float]] = {column: [] for column in columns}
+            for images, labels, test in trials_of(data, per_class, args.trials, distinct=name == DISTINCT):
+                a, b = PREPARATIONS[name](images, test)
+                for column, make in columns.items():
+                    _, answers = make(len(a)).predict_grid(a, labels, b)
+                    found[column].append(100 * (answers == data.y_test).mean(axis=1).max())
+            print(f"{per_class}, {name}:", *(f"{k} {np.mean(v):.2f}" for k, v in found.items()), flush=True)
+            kept.append({"per class": per_class, "preparation": name, "accuracy %": found})
+            store(args.json, {"trials": args.trials, "paper": paper, "rows": kept})
 
 
 if __name__ == "__main__":

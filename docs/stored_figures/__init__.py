@@ -8,11 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import isfunction
 
-from stored_figures import battery, embeddings, measurements, results, scale, serve, speed
+from stored_figures import (
+    battery,
+    descendants,
+    embeddings,
+    measurements,
+    questions,
+    results,
+    scale,
+    serve,
+    speed,
+)
 
 RENDER: dict[str, Callable[[], str]] = {
     name: function
-    for module in (battery, embeddings, measurements, results, scale, serve, speed)
+    for module in (
+        *(battery, descendants, embeddings, measurements, questions),
+        *(results, scale, serve, speed),
+    )
     for name, function in vars(module).items()
     if isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
