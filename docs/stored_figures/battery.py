@@ -20,4 +20,4 @@ def battery_run() -> str:
     skipped = sum(len(group["skipped"]) for group in run["groups"])
     cases = sum(group["cases"] for group in run["groups"])
     told = f"{cases:,} cases, {failed or 'none'} failed, {skipped or 'none'} skipped."
-    return "\n\n".join([table(heads, rows), told, origin(run)])
+    return "\n\n".join([table(heads, rows, "---"), told, origin(run)])
