@@ -177,7 +177,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="battery-shared-") as args.shared:
         outcomes = run_groups(args)
     if args.json:
-        print(json.dumps([outcome.facts() for outcome in outcomes], indent=1))
+        print(json.dumps({"groups": [outcome.facts() for outcome in outcomes]}, indent=1))
     else:
         print(" #  group                      cases    passed  seconds  processor")
         print("\n".join(map(_line, outcomes)))

@@ -159,20 +159,24 @@ def main():
             server.terminate()
             server.wait()
     bare_wall, bare_cpu = ((a + b) / 2 for a, b in zip(first, second))
-    print(
-        f"{options.data}, {options.method}, {len(X)} atoms; {options.clients} clients, {options.requests} ",
-        end="",
-    )
-    print(f"requests of {options.rows} {options.format}, {options.workers} workers, {len(errors)} errors")
-    print(f"queries per second: server {answered / wall:.0f}, bare {1 / bare_wall:.0f}: ", end="")
-    print(f"{bare_wall * answered / wall:.2f} of bare")
-    print(f"processor ms per query: server {1e3 * cpu / answered:.3f}, bare {1e3 * bare_cpu:.3f}: ", end="")
-    print(f"{bare_cpu * answered / cpu:.2f} of bare")
     middle, late = np.percentile(times, [50, 99])
-    print(f"latency ms: median {1e3 * middle:.1f}, 99 of 100 below {1e3 * late:.1f}")
-    print("memory MB after each tenth:", " ".join(f"{size:.0f}" for size in memory))
+    found = {
+        **vars(options),
+        "atoms": len(X),
+        "errors": len(errors),
+        "queries per second": answered / wall,
+        "bare queries per second": 1 / bare_wall,
+        "processor ms per query": 1e3 * cpu / answered,
+        "bare processor ms per query": 1e3 * bare_cpu,
+        "of bare, wall time": bare_wall * answered / wall,
+        "of bare, processor time": bare_cpu * answered / cpu,
+        "median latency ms": 1e3 * middle,
+        "99 of 100 below ms": 1e3 * late,
+        "memory MB after each tenth": memory,
+    }
+    print(json.dumps(found, indent=1))
     if errors:
-        print(f"first error: {errors[0][:300]!r}")
+        print(f"first error: {errors[0][:300]!r}", file=sys.stderr)
     return 1 if errors else 0
 
 

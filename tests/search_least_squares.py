@@ -185,9 +185,15 @@ def main():
     parser.add_argument("problems", nargs="?", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--options", nargs="*", default=list(OPTIONS), choices=list(OPTIONS))
+    parser.add_argument("--json", action="store_true", help="Print all counts as JSON when all are done.")
     given = parser.parse_args()
+    found = {}
     for option in given.options:
-        print(option, json.dumps(search(option, given.problems, given.seed)), flush=True)
+        found[option] = search(option, given.problems, given.seed)
+        if not given.json:
+            print(option, json.dumps(found[option]), flush=True)
+    if given.json:
+        print(json.dumps({"options": found}))
 
 
 if __name__ == "__main__":

@@ -118,7 +118,8 @@ def test_a_stored_run_says_where_it_comes_from(path):
         listed = (DOCS / "data" / "README.md").read_text(encoding="utf-8")
         assert all(Path(page).name in listed for page, sections in content.items() if sections)
         return
-    assert re.match(r"(\w+=\w+ )*(python benchmarks/\w+\.py|residuum bench)", content["command"])
+    known = r"(python (benchmarks|tests)/\w+\.py|python -m battery|residuum (bench|episodes|reproduce))\b"
+    assert re.match(rf"(\w+=\w+ )*{known}", content["command"])
     assert {"commit", "date", "load_average"} <= set(content)
     assert {"cpu", "cores", "packages"} <= set(content["machine"])
 

@@ -77,3 +77,13 @@ def _tall(name: str, peers: tuple[str, ...]) -> str:
 
 def _plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def random_problems() -> str:
+    run = stored("search_least_squares")
+    names = ("lies", "worse", "worse yet converged", "outside", "open")
+    rows = [
+        [option, *(f"{counts.get(name, 0):,}" for name in names)] for option, counts in run["options"].items()
+    ]
+    heads = ["option", "refuted", "above 1e-9", "of these certified", "outside", "not certified"]
+    return table(heads, rows) + "\n\n" + origin(run)
