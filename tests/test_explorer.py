@@ -13,6 +13,7 @@ from residuum import ConfidentClassifier, SoftNRC, save_model
 from residuum.dictionary import Dictionary
 from residuum.errors import UsageError
 from residuum.estimators import METHODS
+from residuum.explorer.asking import asked_query
 from residuum.explorer.coding import Coder
 from residuum.explorer.opening import THRESHOLD, explore_digits, explore_model
 from residuum.explorer.pictures import InkFrame, difference
@@ -372,3 +373,14 @@ def test_own_pictures_of_a_model_with_eigenfaces_are_drawn(tmp_path):
             "pictures that are not the raw features are not drawn"
         )
         assert bool(found["notes"]) is not drawn
+
+
+def test_values_too_large_for_sums_are_answered_like_smaller_ones(digits):
+    """Classifiers bring every query to unit length before they add up anything."""
+    told = []
+    for value in (1e308, 1.0):
+        query = asked_query(digits, {"values": [0.0, value] * 32}).query
+        told.append(digits.explain(query, digits.controls.start))
+    assert told[0]["code"] == told[1]["code"]
+    assert told[0]["pictures"] is None
+    assert told[0]["notes"] == ["The values of the query are too large for its parts to be drawn."]
