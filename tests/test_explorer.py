@@ -1,23 +1,38 @@
 """What the page shows, as plain data: equal to the library's own explanations, without HTTP."""
 
+import base64
+import io
 import json
 import math
 from copy import copy
 from dataclasses import replace
 
 import numpy as np
+import photo_model
 import pytest
-from explorer_server import forty_classes
+from explorer_server import forty_classes, hostile_names, served
+from ugly_images import png_header
 
-from residuum import ConfidentClassifier, SoftNRC, save_model
+from residuum import CRC, ConfidentClassifier, SoftNRC, save_model
 from residuum.dictionary import Dictionary
-from residuum.errors import UsageError
+from residuum.errors import ResiduumError, UsageError
 from residuum.estimators import METHODS
+from residuum.explorer import opening, removal
+from residuum.explorer.asking import asked_query
 from residuum.explorer.coding import Coder
-from residuum.explorer.opening import THRESHOLD, explore_digits, explore_model
+from residuum.explorer.opening import (
+    THRESHOLD,
+    explore_data,
+    explore_digits,
+    explore_estimator,
+    explore_model,
+    held_out_of,
+)
 from residuum.explorer.pictures import InkFrame, difference
+from residuum.explorer.queries import HeldOut
 from residuum.explorer.removal import _Search, smallest_set
-from residuum.explorer.session import SHOWN, Removed
+from residuum.explorer.session import SHOWN, About, Removed
+from residuum.inputs import OwnData
 from residuum.models.file import open_model
 
 
@@ -185,10 +200,6 @@ def test_the_smallest_set_changes_the_answer_and_none_of_it_can_stay(digits, met
 
 def small_exploration(seed):
     """Few enough samples that every set of two can be tried."""
-    from residuum.explorer.opening import explore_estimator
-    from residuum.explorer.queries import HeldOut
-    from residuum.explorer.session import About
-
     rng = np.random.default_rng(seed)
     X, y = rng.uniform(size=(14, 6)), np.arange(14) % 3
     held_out = HeldOut(rng.uniform(size=(4, 6)), np.zeros(4, dtype=int), list("abcd"))
@@ -372,3 +383,257 @@ def test_own_pictures_of_a_model_with_eigenfaces_are_drawn(tmp_path):
             "pictures that are not the raw features are not drawn"
         )
         assert bool(found["notes"]) is not drawn
+
+
+# ----------------------------------------------------------------------------- what people bring and open
+
+
+def in_base64(content):
+    return base64.b64encode(content).decode()
+
+
+def as_png(pixels):
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return in_base64(stream.getvalue())
+
+
+BLANK = np.full((9, 9), 200, dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"row": "  "}, "Paste one row of values, with commas"),
+        ({"row": "1,2" + ",0" * 62 + "\n" + "3,4" + ",0" * 62}, "explained at a time. Got 2: paste one"),
+        ({"drawing": {"width": 8.0, "height": 8, "ink": ""}}, "needs its width, its height and its ink"),
+        ({"drawing": {"width": 8, "height": 8, "ink": 7}}, "must be sent in base64"),
+        ({"picture": as_png(BLANK)}, "nothing that stands out from its ground"),
+        ({"picture": in_base64(png_header(5000, 5000))}, "may have 20000000 pixels. Got 5000 x 5000"),
+    ],
+)
+def test_what_cannot_be_a_query_is_refused_with_what_to_do(digits, asked, said):
+    with pytest.raises(ResiduumError, match=said):
+        asked_query(digits, asked)
+
+
+def test_numbers_are_not_asked_for_as_pictures():
+    people = forty_classes()
+    for asked, said in (
+        ({"drawing": {"width": 8, "height": 8, "ink": ""}}, "cannot be drawn by hand"),
+        ({"picture": as_png(BLANK)}, "takes numbers, not pictures"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            asked_query(people, asked)
+    with pytest.raises(UsageError, match=r"has 24 values here\. Got 1"):
+        people.brought([1.0])
+    with pytest.raises(UsageError, match="must be finite numbers"):
+        people.brought([np.nan] * 24)
+
+
+@pytest.mark.parametrize("kind", ["row", "values"])
+def test_the_numbers_of_a_sample_are_answered_like_the_sample(digits, kind):
+    for exploration in (digits, forty_classes()):
+        numbers = exploration.held_out.features[7].tolist()
+        asked = numbers if kind == "values" else ";".join(map(str, numbers))
+        found = asked_query(exploration, {kind: asked})
+        told, expected = (
+            exploration.explain(query, exploration.controls.start)
+            for query in (found.query, exploration.query(7))
+        )
+        assert told["code"] == expected["code"]
+        assert told["pictures"] == expected["pictures"]
+        assert (found.query.picture is None) == (exploration.about.shape is None)
+        assert (found.values is None) == (kind == "row"), "the page keeps the row itself"
+
+
+def test_values_too_large_for_sums_are_answered_like_smaller_ones(digits):
+    """Classifiers bring every query to unit length before they add up anything."""
+    told = []
+    for value in (1e308, 1.0):
+        query = asked_query(digits, {"values": [0.0, value] * 32}).query
+        told.append(digits.explain(query, digits.controls.start))
+    assert told[0]["code"] == told[1]["code"]
+    assert told[0]["pictures"] is None
+    assert told[0]["notes"] == ["The values of the query are too large for its parts to be drawn."]
+
+
+def test_a_picture_of_the_right_size_is_taken_as_it_is():
+    """Its ground is not black, so nobody could say what its ink is."""
+    exploration = hostile_names()
+    pixels = exploration.held_out.pictures[1]
+    found = asked_query(exploration, {"picture": as_png(pixels)})
+    assert found.values.tolist() == pixels.ravel().tolist()
+    answered = exploration.explain(found.query, exploration.controls.start)
+    assert answered["winner"] == exploration.held_out.truth[1]
+
+
+def test_pictures_over_the_network_are_png_or_not_there(digits):
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("uvicorn", reason="needs the extra 'explorer'")
+    with served(digits) as url:
+        base, token = url.split("/?token=")
+        with httpx.Client(base_url=base, headers={"authorization": f"Bearer {token}"}) as http:
+            content = http.get("/api/pictures/train/1").content
+            for path in ("train/first", "train/500", "train/1" + "0" * 20, "test/1"):
+                answer = http.get(f"/api/pictures/{path}")
+                assert answer.status_code == 404
+                assert answer.json() == {"error": "There is no such picture."}
+    from PIL import Image
+
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(content))), digits.pictures[1])
+
+
+def test_a_model_that_takes_files_is_explored_by_files():
+    shots, labels, fitted = photo_model.photographs()
+    train = OwnData(
+        "photos",
+        "images",
+        fitted[0].transform(shots),
+        np.array(labels),
+        np.array(list("abcdef")),
+        paths=tuple(shots),
+    )
+    opened = explore_data(train, train.rows(slice(0, 0)), fitted, "visual words")
+    assert opened.summary()["brings"] == {"drawing": False, "picture": True, "row": False}
+    with pytest.raises(UsageError, match="takes pictures, not rows of numbers"):
+        asked_query(opened, {"row": "1,2,3"})
+    found = asked_query(opened, {"picture": as_png(shots[3])})
+    answered = opened.explain(found.query, opened.controls.start)
+    assert opened.classes[answered["winner"]] == labels[3]
+    assert answered["atoms"][0]["name"] == "d", "the same photograph carries it"
+    assert opened.explain(opened.query(3), opened.controls.start)["atoms"][0]["name"] != "d"
+
+
+def test_pixels_that_people_bring_are_as_bright_as_the_training_pixels():
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 17, size=(12, 64)).astype(float)
+    numbers = np.arange(12)
+    train = OwnData("p.npz", "array", pixels, numbers % 3, numbers.astype(str), image_shape=(8, 8))
+    opened = explore_data(train, train.rows(slice(0, 0)), SoftNRC().fit(pixels, numbers % 3), "as they are")
+    white = np.full((8, 8), 255, dtype=np.uint8)
+    assert set(asked_query(opened, {"picture": as_png(white)}).values) == {16.0}
+    assert opened.summary()["held_out"]["own"], "nothing was held out"
+
+
+def saved_rows(tmp_path, model, **others):
+    """A model of 30 rows of three classes in a file, opened."""
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(size=(30, 16)), np.repeat(["a", "b", "c"], 10)
+    return X, open_model(save_model(model.fit(X, y), tmp_path / "m.residuum", **others))
+
+
+def test_a_model_is_explored_with_new_rows_whose_class_it_need_not_know(tmp_path):
+    X, saved = saved_rows(tmp_path, CRC())
+    rows = OwnData("new.csv", "table", X[[0, 12, 5]], np.array(["a", "z", "b"]), np.array(list("xyz")))
+    opened = explore_model(saved, "m.residuum", rows)
+    assert opened.held_out.truth.tolist() == [0, -1, 1]
+    assert not opened.summary()["held_out"]["own"]
+    settings = opened.controls.start
+    assert settings.parameters["l2"] == saved.estimator.solver_.problem.l2, "None is as large as the data say"
+    found, expected = opened.explain(opened.query(2), settings), saved.estimator.explain(X[5])
+    assert opened.classes[found["winner"]] == expected.label
+    assert found["margin"] == pytest.approx(expected.margin, rel=1e-6)
+    assert opened.explain(opened.query(1), settings)["query"]["truth"] == -1
+
+
+def test_samples_enrolled_since_have_numbers_for_names_and_no_pictures(tmp_path):
+    shown = np.zeros((30, 4, 4), dtype=np.uint8)
+    about = {"samples": [f"row {i}" for i in range(30)]}
+    X, saved = saved_rows(tmp_path, SoftNRC(), about=about, images=shown)
+    before = explore_model(saved, "m").summary()
+    assert before["pictures"]["train"]
+    assert before["names"][-1] == "row 29"
+    saved.estimator.partial_fit(X[:1] + 1, ["c"])
+    after = explore_model(saved, "m").summary()
+    assert not after["pictures"]["train"]
+    assert after["names"][-1] == "30"
+
+
+def test_one_class_alone_is_nothing_to_explore():
+    model = SoftNRC().fit(np.eye(3), ["a"] * 3)
+    with pytest.raises(UsageError, match="only one class"):
+        explore_estimator(
+            model,
+            About("one", "a table"),
+            HeldOut(np.eye(3), np.zeros(3), list("abc")),
+            names=[],
+            pictures=None,
+        )
+
+
+def test_of_very_many_samples_some_of_every_class_are_taken():
+    labels = np.array(["rare"] * 3 + ["many"] * 7000)
+    data = OwnData("t.csv", "table", np.arange(14006.0).reshape(-1, 2), labels, np.arange(7003).astype(str))
+    fewer = opening.fewer_samples(data)
+    assert np.unique(fewer.labels, return_counts=True)[1].tolist() == [3000, 3]
+    assert fewer.notes == ("3003 of 7003 samples are explored, evenly from every class",)
+    assert opening.fewer_samples(fewer) is fewer
+    held_out = held_out_of(data, np.array(["many", "rare"]))
+    assert np.unique(held_out.truth, return_counts=True)[1].tolist() == [500, 3]
+    assert held_out.names == [str(int(first) // 2) for first, _ in held_out.features]
+
+
+def test_a_drawing_that_is_taller_than_wide_pictures_is_cut():
+    pictures = np.zeros((4, 8, 16), dtype=np.uint8)
+    pictures[:, 3:5, 1:15] = 255
+    placed = InkFrame(pictures).placed(np.ones((40, 4))).reshape(8, 16)
+    assert (placed[:, 7:9] > 0.5).all(), "the bar goes through the whole height"
+    assert (placed[:, [0, 4, 11, 15]] == 0).all()
+    assert not InkFrame.suits(np.zeros((5, 8, 8), dtype=np.uint8), (8, 8)), "nothing was ever drawn there"
+    assert not InkFrame.suits(pictures, (16, 8)), "these are other pictures"
+
+
+def test_the_difference_of_colours_is_their_mean():
+    values = np.array([[[1.0, 0, 0.5], [0, 0, 0]], [[-3, 0, 0], [0.3, -0.3, 0]]])
+    np.testing.assert_array_equal(
+        difference(values.ravel(), (2, 2, 3), span=3.0), difference(values.mean(axis=2), (2, 2), span=3.0)
+    )
+
+
+# ------------------------------------------------------------------------------ searches that come to an end
+
+
+@pytest.mark.parametrize(
+    ("most", "ends_after", "at_least"),
+    [(600, 10**6, 3), (600, 30, 2), (600, 12, 1), (100, 10**6, 2), (20, 10**6, 2), (2, 10**6, 1)],
+)
+def test_bounds_are_no_better_than_what_was_tried(most, ends_after, at_least, monkeypatch):
+    """Three samples are needed: all singles and pairs must be tried to know."""
+    monkeypatch.setattr(removal, "MOST_SOLVES", most)
+    small = small_exploration(16)
+    settings, query, asked = small.controls.start, small.query(0), iter(range(ends_after))
+    winner = small.explanation(query, settings).label
+    found = smallest_set(small, query, settings, goes_on=lambda: next(asked, None) is not None)
+    assert small.explanation(query, settings, Removed(found.samples)).label != winner
+    assert found.at_least == at_least
+    assert found.exact == (at_least == 3)
+    assert found.ended_early == (ends_after < 100)
+
+
+def test_of_many_carriers_many_are_removed_at_a_time():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(90, 6)) * 0.05 + 1, rng.uniform(size=(4, 6))])
+    held_out = HeldOut(np.ones((1, 6)), np.zeros(1, dtype=int), ["q"])
+    model = CRC(l2=0.1).fit(X, ["many"] * 90 + ["few"] * 4)
+    names = [str(i) for i in range(94)]
+    opened = explore_estimator(model, About("t", "a table"), held_out, names=names, pictures=None)
+    settings, query = opened.controls.start, opened.query(0)
+    search = _Search(opened, query, settings, Removed(), lambda: True)
+    gone = removal._greedy(search, search.without(()))
+    assert opened.explanation(query, settings, Removed(gone)).label == "few"
+    assert len(gone) > 60
+    assert search.solves < 20
+
+
+def test_the_last_confusions_are_kept_and_all_can_be_had_again(digits):
+    asked = [
+        digits.controls.checked({"method": "CRC", "parameters": {"l2": l2}})
+        for l2 in (0.01, 0.02, 0.05, 0.1, 1)
+    ]
+    first = [digits.confusion(settings) for settings in asked]
+    assert len(digits._answers) == 4
+    assert digits._answered(asked[-1]) is digits._answered(asked[-1])
+    assert [digits.confusion(settings) for settings in asked] == first

@@ -3,16 +3,23 @@
 import json
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
+import photo_model
 import pytest
+from families import rank_deficient
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from residuum import CRC, CROC, NRC, NSC, SRC, ProCRC, SoftNRC, save_model, scale
 from residuum.dictionary import unit_rows
-from residuum.errors import DataError, DataFormatError, UsageError
+from residuum.errors import DataError, DataFormatError, ModelFileError, UsageError
 from residuum.estimators import METHODS as ALL_METHODS
 from residuum.problem import dense
+from residuum.scale import memory
 from residuum.scale.columns import Query
 from residuum.scale.runner import as_bytes
 from residuum.scale.shards import open_shards
@@ -370,8 +377,6 @@ def test_wrong_use_is_refused(layouts, tmp_path):
 
 
 def test_the_memory_that_is_kept_is_bounded(layouts):
-    from residuum.scale import memory
-
     sharded = scale.Sharded(NRC(solver="exact"), runner=scale.Local(n_jobs=1, memory=3000)).fit(layouts[7])
     sharded.predict(samples()[2])
     assert sum(array.nbytes for array in memory._kept.values()) <= 3000
@@ -424,3 +429,276 @@ def test_methods_without_a_solver_over_shards_are_refused(method, tmp_path):
     folder = scale.shard(X, y, tmp_path / "s").folder
     with pytest.raises(UsageError, match=f"'estimator' parameter of Sharded .* Got {method}"):
         scale.Sharded(ALL_METHODS[method]()).fit(folder)
+
+
+# ------------------------------------------------------------------------------ atoms that are hard to price
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("model", [NRC(solver="exact"), SRC(l1=1e-9)], ids=names)
+def test_atoms_that_only_rounding_makes_independent_reach_as_far_as_in_one_array(model, seed, tmp_path):
+    """Codes are as large as 1e7, and a certificate that cannot be given is not claimed."""
+    rng = np.random.default_rng(seed)
+    X = rank_deficient(rng).astype(np.float32)
+    queries = rng.standard_normal((6, X.shape[1]))
+    sharded = scale.Sharded(model).fit(scale.shard(X, np.arange(len(X)) // 4, tmp_path))
+    atoms = sharded.estimator_.dictionary_.atoms[:].astype(np.float64)
+    array = type(model)(**model.get_params()).fit(atoms, np.arange(len(X)) // 4)
+    found, expected = sharded.solve(queries), array.solve(queries)
+    reached = dense(expected.codes) @ array.dictionary_.unit(slice(None))
+    np.testing.assert_allclose(dense(found.codes) @ atoms, reached, atol=1e-6)
+    assert (found.converged == (found.gap <= 1e-10)).all()
+
+
+def test_very_many_atoms_that_float32_cannot_clear(tmp_path):
+    """All atoms lie in a plane, so the residual of a query is orthogonal to every one of them."""
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((400, 2)) @ rng.random((2, 12))).astype(np.float32), np.arange(400) % 2
+    queries = X[:5] + X[5:10] + rng.normal(scale=0.1, size=(5, 12))
+    found = scale.Sharded(NRC(solver="exact")).fit(scale.shard(X, y, tmp_path)).solve(queries)
+    assert found.converged.all()
+    assert found.gap.max() <= 1e-10
+    alone = NRC(solver="exact").fit(X, y)
+    reached = dense(alone.encode(queries)) @ alone.dictionary_.atoms
+    np.testing.assert_allclose(
+        dense(found.codes) @ unit_rows(X[np.argsort(y, kind="stable")])[0], reached, atol=1e-5
+    )
+
+
+def test_a_weight_that_leaves_no_atom_is_certified(layouts):
+    found = scale.Sharded(SRC(l1=2.5)).fit(layouts[7]).solve(samples()[2])
+    assert not dense(found.codes).any()
+    assert found.converged.all()
+    assert found.gap.max() <= 1e-10
+
+
+def test_shards_of_several_blocks_vs_array(tmp_path):
+    """The products are too large for 48 rows at a time, and the farthest atom is in the first block."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2500, 48)).astype(np.float32)
+    X[0, :40] = 0
+    y, queries = (np.arange(2500) >= 1250).astype(int), rng.uniform(size=(8, 48)).astype(np.float32)
+    model = NRC(solver="exact")
+    sharded = scale.Sharded(model).fit(scale.shard(X, y, tmp_path))
+    assert (X @ sharded.estimator_.dictionary_.interior > 0).all()
+    array = NRC(solver="exact").fit(X, y)
+    np.testing.assert_allclose(sharded.residuals(queries), array.residuals(queries), rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", [NRC(), SoftNRC()], ids=names)
+def test_the_first_query_prepares_a_solver_that_nobody_prepared(model, layouts):
+    queries = unit_rows(samples()[2])[0]
+    prepared = scale.Sharded(model).fit(layouts[7]).estimator_
+    fresh = type(prepared.solver_)(prepared._make_solver(prepared.dictionary_), 512)
+    np.testing.assert_array_equal(fresh.solve(queries).codes, prepared.solver_.solve(queries).codes)
+
+
+def test_threads_that_fill_the_memory_at_once_keep_no_more_than_allowed():
+    def fill(target):
+        target[:] = 1
+        if len(target) == 70:  # another part is read meanwhile
+            other = threading.Thread(target=memory.remembered, args=("other", 60, fill))
+            other.start()
+            other.join()
+
+    memory.keep_at_most(0)
+    memory.keep_at_most(100)
+    try:
+        assert memory.remembered("one", 70, fill).tolist() == [1] * 70
+        assert {name: len(kept) for name, kept in memory._kept.items()} == {"other": 60}
+    finally:
+        memory.keep_at_most(0)
+
+
+# ------------------------------------------------------------------------------ what is refused, and how
+
+
+def test_rows_of_a_shard_that_nobody_has_read_are_verified_first(tmp_path):
+    X, y, _ = samples()
+    (shard,) = scale.shard(X, y, tmp_path).shards
+    rows = np.array([5, 2])
+    np.testing.assert_array_equal(shard.some_atoms(rows), shard.atoms()[rows])
+    content = bytearray((tmp_path / "00000.npy").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "00000.npy").write_bytes(content)
+    for harmed in (shard, open_shards(tmp_path).shards[0]):
+        with pytest.raises(DataError, match=r"00000\.npy is damaged"):
+            harmed.some_atoms(rows)
+    with pytest.raises(DataError, match=r"00000\.npy is damaged"):
+        shard._fill(np.empty(len(content) + 1, np.uint8))  # it was longer when its size was asked for
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format_version": 2}, "format version 2 is not 1"),
+        ({"parts": [{}]}, "does not describe shards: KeyError"),
+        ({"n_features": 11}, r"float32 of shape \(90, 12\)\. The manifest says \(90, 11\)"),
+        (None, r"there is no manifest\.json\. Make one with residuum shard"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(change, said, tmp_path):
+    X, y, _ = samples()
+    scale.shard(X, y, tmp_path)
+    path = tmp_path / "manifest.json"
+    content = json.loads(path.read_text())
+    path.unlink() if change is None else path.write_text(json.dumps(content | change))
+    with pytest.raises(DataError, match=said):
+        scale.Sharded(CRC()).fit(tmp_path)
+
+
+def test_shards_of_which_a_model_was_made_must_be_there(layouts, tmp_path):
+    saved = scale.Sharded(CRC()).fit(layouts[7]).save_model(tmp_path / "m")
+    path = saved / "model.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"sha256": ["0" * 64]}))
+    with pytest.raises(DataFormatError, match=r"no shard with the checksum 000.* fit anew"):
+        scale.load_model(saved)
+    path.write_text(json.dumps(content | {"format_version": 2}))
+    with pytest.raises(ModelFileError, match="format version 2 is not 1"):
+        scale.load_model(saved)
+    with pytest.raises(DataError, match=r"holds no model: there is no model\.json"):
+        scale.load_model(tmp_path)
+
+
+def test_what_sharded_cannot_take_is_refused(layouts):
+    for model, batch, shards, said in (
+        (CRC(), 0, layouts[7], r"'batch' parameter of Sharded must be 1 or more\. Got 0"),
+        (LogisticRegression(), 9, layouts[7], r"'estimator' parameter of Sharded .* Got LogisticRegression"),
+        (CRC(), 9, open_shards(layouts[7], only=[]), "holds no atom"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            scale.Sharded(model, batch=batch).fit(shards)
+
+
+def test_samples_that_cannot_be_enrolled_change_nothing(tmp_path):
+    X, _, queries = samples()
+    model = scale.Sharded(CRC()).fit(scale.shard(X, np.arange(90) % 3, tmp_path))
+    before, manifest = model.residuals(queries), (tmp_path / "manifest.json").read_bytes()
+    for rows, labels, said in (
+        (
+            X[:2, :5],
+            [0, 1],
+            r"samples of 12 features with one label each\. Got X of shape \(2, 5\) and 2 labels",
+        ),
+        (X[:2], [0], r"of shape \(2, 12\) and 1 labels"),
+        (X[:2] * np.inf, [0, 1], "takes finite samples"),
+        (X[:2], ["0", "1"], "must hold numbers"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            model.partial_fit(rows, labels)
+    with pytest.warns(UserWarning, match="2 of 2 samples are zero vectors and were not enrolled"):
+        model.partial_fit(0 * X[:2], [0, 1])
+    assert (tmp_path / "manifest.json").read_bytes() == manifest
+    np.testing.assert_array_equal(model.residuals(queries), before)
+    with pytest.warns(UserWarning, match="1 of 2 samples"):
+        model.partial_fit(X[:2] * [[0], [1]], [3, 4])
+    assert model.classes_.tolist() == [0, 1, 2, 4]
+
+
+def write_parts(folder, *parts):
+    folder.mkdir()
+    for i, part in enumerate(parts):
+        np.save(folder / f"{i}.npy", part)
+    return folder
+
+
+def test_parts_that_do_not_go_together_are_named(tmp_path):
+    X, y, _ = samples()
+    for i, (parts, labels, said) in enumerate(
+        (
+            ((X[:50], X[50:, :9]), y, r"1\.npy has 9 columns; the parts before have 12"),
+            ((X[:50], X[50:].astype(str)), y, r"1\.npy: expected numbers \(n_samples, n_features\)\. Got <U"),
+            ((X,), None, r"0\.npy: a dictionary needs numbers and labels\. Got no labels"),
+        )
+    ):
+        with pytest.raises(DataFormatError, match=said):
+            scale.shard(write_parts(tmp_path / f"{i}", *parts), labels, tmp_path / f"{i}out")
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for name, kind in (("0", 7), ("1", "cat")):
+        (tables / f"{name}.csv").write_text("a,b,kind\n" + f"1,2,{kind}\n" * 3)
+    with pytest.raises(DataFormatError, match=r"Labels must be of one kind\. Got int, str"):
+        scale.shard(tables, None, tmp_path / "mixed", reading={"label": "kind"})
+    with pytest.raises(UsageError, match=r"0\.csv has them in a column: name it instead"):
+        scale.shard(tables, y, tmp_path / "both")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ([1.0, 2.0], r"Got ndarray of shape \(2,\)"),
+        ({"X": 1}, r"path, or an array of shape \(n_samples, n_features\)\. Got dict\."),
+    ],
+)
+def test_a_source_is_a_path_or_has_rows_and_columns(source, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
+        scale.shard(source, None, tmp_path / "s")
+    np.save(tmp_path / "flat.npy", np.arange(3.0))
+    with pytest.raises(DataFormatError, match=r"flat\.npy: expected an array .* Got shape \(3,\)"):
+        scale.shard(tmp_path / "flat.npy", None, tmp_path / "s")
+
+
+def test_zero_samples_are_left_out_and_empty_parts_are_no_harm(tmp_path):
+    X, y, _ = samples()
+    folder = write_parts(tmp_path / "parts", X[:0], X[:40], X[40:] * (np.arange(50) > 0)[:, None])
+    with pytest.warns(UserWarning, match="1 of 90 training samples are zero vectors and were dropped"):
+        shards = scale.shard(folder, y, tmp_path / "s")
+    assert sorted(shards.shards[0].rows()[0].tolist()) == [i for i in range(90) if i != 40]
+    assert shards.n_samples == 90
+    with (
+        pytest.warns(UserWarning, match="90 of 90"),
+        pytest.raises(DataFormatError, match="All 90 training samples are zero vectors"),
+    ):
+        scale.shard(0 * X, y, tmp_path / "none")
+
+
+class Elsewhere(scale.Local):
+    """Threads in the place of workers that see something else under a path."""
+
+    def __init__(self, **seen):
+        super().__init__(n_jobs=1)
+        self.seen = seen
+
+    def map(self, function, parts, task):
+        return super().map(function, parts, task._replace(**self.seen))
+
+
+def test_workers_must_see_the_model_and_the_answers_of_the_client(tmp_path):
+    X, y, queries = samples()
+    ours, other = (save_model(CRC(l2=l2).fit(X, y), tmp_path / f"{l2}.residuum") for l2 in (0.1, 0.2))
+    with pytest.raises(DataError, match=r"0\.2\.residuum is not the model file that the client has"):
+        scale.answer(ours, queries, tmp_path / "a", runner=Elsewhere(model=str(other)))
+    (tmp_path / "theirs").mkdir()
+    with pytest.raises(DataError, match=r"a.00000\.csv was written by a worker and is not seen here"):
+        scale.answer(ours, queries, tmp_path / "a", runner=Elsewhere(out=str(tmp_path / "theirs")))
+    assert (tmp_path / "theirs" / "00000.csv").exists()
+
+
+def test_codes_are_those_after_all_steps_of_the_model(tmp_path):
+    from scipy.sparse import load_npz
+
+    X, y, queries = samples()
+    model = make_pipeline(StandardScaler(), NRC(solver="exact")).fit(X, y)
+    folder = scale.answer(model, queries, tmp_path, what="codes")
+    expected = dense(model[-1].encode(model[0].transform(queries)))
+    np.testing.assert_array_equal(load_npz(folder / "00000.npz").toarray(), expected)
+    with pytest.raises(UsageError, match=r"must be one of predict, residuals, .* Got 'labels'"):
+        scale.answer(model, queries, tmp_path, what="labels")
+    with pytest.raises(DataError, match="rows 0 to 24: there are no labels to compare the answers with"):
+        scale.answer(model, queries, tmp_path / "e", what="evaluation")
+
+
+def test_photographs_are_answered_by_the_step_that_reads_them(tmp_path):
+    from PIL import Image
+
+    shots, labels, fitted = photo_model.photographs()
+    (tmp_path / "new").mkdir()
+    for i, shot in enumerate(shots):
+        Image.fromarray(shot).save(tmp_path / "new" / f"{i}.png")
+    path = save_model(fitted, tmp_path / "m.residuum", about={"input": photo_model.WITH})
+    folder = scale.answer(path, tmp_path / "new", tmp_path / "a", rows=4)
+    rows = [line.split(",") for file in sorted(folder.glob("*.csv")) for line in file.read_text().split()[1:]]
+    assert [row[1] for row in rows] == labels
+    with pytest.raises(DataFormatError, match="Got images, which have no numbers yet"):
+        scale.shard(tmp_path / "new", None, tmp_path / "s")

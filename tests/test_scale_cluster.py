@@ -18,7 +18,7 @@ from residuum import CRC, NRC, NRCCV, SoftNRC, save_model, scale
 from residuum.cli.main import main
 from residuum.errors import DataError
 from residuum.problem import dense
-from residuum.scale.cluster import local_workers
+from residuum.scale.cluster import connected
 from residuum.scale.runner import ClusterError
 
 distributed = pytest.importorskip("distributed")
@@ -35,8 +35,8 @@ def samples():
 
 @pytest.fixture(scope="module")
 def cluster():
-    with local_workers(2, protocol="tcp://") as client:
-        yield client
+    with connected("local:2") as runner:
+        yield runner.client
 
 
 def test_cross_validation_through_joblib_has_the_same_scores(cluster):
@@ -152,6 +152,30 @@ def test_a_harmed_shard_is_named_by_the_worker(cluster, tmp_path):
         model.predict(queries)
 
 
+def test_a_file_that_a_worker_does_not_see_is_named(cluster, tmp_path):
+    with pytest.raises(ClusterError, match=r"No such file or directory: .*none\.npy'\. Workers must see"):
+        list(scale.Dask(cluster).map(Path.read_bytes, [tmp_path / "none.npy"]))
+
+
+def test_a_client_that_has_given_up_its_scheduler_is_one_clear_error(cluster):
+    with distributed.Client(cluster.scheduler.address) as client:
+        client.close()
+        with pytest.raises(ClusterError, match="connection to the Dask scheduler was lost"):
+            list(scale.Dask(client).map(abs, [-1]))
+
+
+def test_the_address_of_a_scheduler_leads_to_its_workers(cluster):
+    with connected(cluster.scheduler.address, memory="1MB") as runner:
+        assert list(runner.map(abs, range(-3, 0))) == [3, 2, 1]
+        assert sorted(runner.client.nthreads()) == sorted(cluster.nthreads())
+
+
+def test_a_client_of_another_version_is_told_so_by_the_worker(cluster, monkeypatch):
+    monkeypatch.setattr(residuum, "__version__", "0.0.1")
+    with pytest.raises(ClusterError, match=r"The worker tcp://.* has residuum .* and not 0\.0\.1"):
+        list(scale.Dask(cluster).map(abs, [-1]))
+
+
 @pytest.fixture
 def started(tmp_path):
     """Starts a scheduler and workers by their command line; ends them all."""
@@ -231,7 +255,7 @@ def test_wrong_clusters_are_refused(tmp_path, capsys):
     X, y, queries = samples()
     model = save_model(CRC().fit(X, y), tmp_path / "m.residuum")
     np.save(tmp_path / "q.npy", queries)
-    for where, code in (("nowhere", 2), ("local:none", 2), (f"{tmp_path}/no.json", 2)):
+    for where, code in (("nowhere", 2), ("local:none", 2), (f"{tmp_path}/no.json", 2), ("host:port", 1)):
         command = ["predict", str(model), f"{tmp_path}/q.npy", "--out", f"{tmp_path}/out", "--cluster", where]
         assert main(command) == code
         assert "--cluster" in capsys.readouterr().err

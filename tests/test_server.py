@@ -10,15 +10,18 @@ import threading
 
 import httpx
 import numpy as np
+import photo_model
 import pytest
 from PIL import Image
 from serving import PATIENCE, serving
 from sklearn.datasets import load_digits
 
+from residuum import save_model
 from residuum.cli.main import main
 from residuum.errors import ResiduumError
 from residuum.inputs import ExpectedColumns
-from residuum.server.bodies import read_numbers
+from residuum.server.bodies import MOST_QUERIES, read_numbers
+from residuum.server.model import ServedModel
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -205,6 +208,10 @@ def test_a_table_with_texts_gaps_and_names_of_columns(tmp_path, capsys):
         for answer in answers:
             assert answer.status_code == 200, answer.text
             same(answer.json()["answers"], expected)
+        body = http.get("/openapi.json").json()["paths"]["/v1/predict"]["post"]["requestBody"]["content"]
+        queries = body["application/json"]["schema"]["properties"]["queries"]["items"]["oneOf"]
+        assert queries[0]["items"] == {"type": ["number", "string", "null"]}
+        assert queries[1] == {"type": "object", "required": ["width", "colour", "height"]}
         explained = http.post("/v1/explain", json={"queries": objects[:1]}).json()
         told = printed(capsys, "explain", model, tmp_path / "new.csv", "--row", "0", "--json")
         same(explained["features"], told["features"])
@@ -237,6 +244,9 @@ def test_pictures_as_files_and_as_an_array(tmp_path, capsys):
             answer = http.post("/v1/predict", content=content, headers={"content-type": kind})
             assert answer.status_code == 200, answer.text
             same(answer.json()["answers"], [{**expected[i], "name": "0"}])
+        body = http.get("/openapi.json").json()["paths"]["/v1/predict"]["post"]["requestBody"]["content"]
+        assert {"image/png", "application/x-npy"} < set(body)
+        assert "application/json" not in body
         stacked = as_npy(np.stack(pictures))
         found = http.post("/v1/predict", content=stacked, headers={"content-type": NPY}).json()["answers"]
         same(found, [{**record, "name": str(i)} for i, record in enumerate(expected[:3])])
@@ -251,6 +261,20 @@ def test_pictures_as_files_and_as_an_array(tmp_path, capsys):
         answer = http.post("/v1/predict", content=big.getvalue(), headers={"content-type": "image/png"})
         assert answer.status_code == 413
         assert http.get("/healthz").status_code == 200
+
+
+def test_photographs_are_answered_by_the_step_that_reads_them(tmp_path):
+    shots, labels, fitted = photo_model.photographs()
+    path = save_model(fitted, tmp_path / "m.residuum", about={"input": photo_model.WITH})
+    model = ServedModel.open(path)
+    queries = model.with_features(model.read(as_npy(np.stack(shots)), NPY, most_pixels=10**6))
+    (answered,) = model.answer_rows([queries.features])
+    assert [record["label"] for record in answered.records] == labels
+    assert model.with_features(queries) is queries
+    save_model(fitted[-1], path, about={"input": photo_model.WITH})
+    model = ServedModel.open(path)
+    with pytest.raises(ResiduumError, match="fitted to images, but holds no step that reads them"):
+        model.with_features(model.read(as_npy(np.stack(shots)), NPY, most_pixels=10**6))
 
 
 def save_picture(path, rng, label):
@@ -414,3 +438,31 @@ def test_a_model_in_shards_is_refused_with_what_to_do(command, tmp_path, capsys)
     (tmp_path / "model.json").write_text("{}")
     assert main([*command, str(tmp_path)]) == 3
     assert "residuum.scale.load_model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[1, 2], [1]], "the body: each query must be a list, all of one length."),
+        ([3, [1, 2]], "the body: each query must be a list, all of one length."),
+        ([[1, "x"]], "the body: value 1 of query 0 must be a finite number, or null where it is missing."),
+        (
+            [[1, 10**400]],
+            "the body: value 1 of query 0 must be a finite number, or null where it is missing.",
+        ),
+    ],
+)
+def test_a_model_that_fills_gaps_takes_null_and_no_other_words(rows, said):
+    expected = ExpectedColumns(None, 2, None)
+    found = read_numbers(b'{"queries": [[1, null], [2.5, 3]]}', JSON, expected, fills_gaps=True)
+    np.testing.assert_array_equal(found.features, [[1, np.nan], [2.5, 3]])
+    with pytest.raises(ResiduumError) as error:
+        read_numbers(json.dumps({"queries": rows}).encode(), JSON, expected, fills_gaps=True)
+    assert str(error.value) == said
+
+
+def test_more_queries_than_a_request_may_have_are_refused():
+    body = as_npy(np.ones((MOST_QUERIES + 1, 1), dtype=np.float32))
+    with pytest.raises(ResiduumError, match=r"may have 100000 queries\. Got 100001: send fewer") as error:
+        read_numbers(body, NPY, None, fills_gaps=False)
+    assert error.value.status == 413

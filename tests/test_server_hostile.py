@@ -233,6 +233,7 @@ def fixed_cases():
         "no http": (n, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300)),
         "smtp": (n, b"EHLO example\r\n\r\n"),
         "http 9": (n, b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n"),
+        "no host in an older http": (n, b"GET /healthz HTTP/1.0\r\n\r\n"),
         "no host": (n, b"GET /healthz HTTP/1.1\r\n\r\n"),
         "two hosts": (n, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n"),
         "many headers": (n, request(more=tuple(f"X-{k}: {k}" for k in range(5000)))),

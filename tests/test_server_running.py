@@ -16,14 +16,17 @@ from serving import PATIENCE, serving
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from residuum import CRC, save_model
+from residuum.errors import DataError, ResiduumError
 from residuum.server.batching import Lane
 from residuum.server.errors import RequestError
 from residuum.server.guards import Guarded, Guards, Limits, changes_state
 from residuum.server.metrics import Layout, Metrics
+from residuum.server.running import TOKEN_VARIABLE, Settings, _Reloading, bind, serve
+from residuum.server.workers import _noted_signals, supervise
 
 WIDTH = 6
 QUERY = {"queries": [[1.0, 2, 3, 4, 5, 6]]}
@@ -319,6 +322,42 @@ def test_work_of_a_client_that_has_gone_is_never_begun():
     run(story())
 
 
+def test_a_client_that_goes_while_it_is_answered_stops_nobody_else():
+    async def story():
+        gate, lane = Gate(), Lane()
+
+        def slow(items):
+            gate.block()
+            return gate.work(items)
+
+        tasks = [asyncio.ensure_future(lane.together(slow, item)) for item in ("gone", "here")]
+        await asyncio.to_thread(gate.begun.wait, PATIENCE)
+        tasks[0].cancel()
+        await settled()
+        gate.open.set()
+        assert await tasks[1] == "answer to here"
+        assert gate.calls == [["gone", "here"]]
+        await lane.close()
+
+    run(story())
+
+
+def test_the_only_client_goes_before_its_turn_begins():
+    async def story():
+        gate, lane = Gate(), Lane()
+        gone = asyncio.ensure_future(lane.together(gate.work, "gone"))
+        await settled()
+        gone.cancel()
+        await settled()
+        lane._arrived.set()  # as when the 5 ms are over
+        await settled()
+        assert await lane.together(gate.work, "here") == "answer to here"
+        assert gate.calls == [["here"]]
+        await lane.close()
+
+    run(story())
+
+
 def test_a_full_queue_refuses():
     async def story():
         gate, lane = Gate(), Lane(most_waiting=3)
@@ -434,6 +473,62 @@ def test_an_error_of_any_kind_is_a_sentence_and_no_5xx(capsys):
         assert b"secret" not in body
         assert headers[b"content-type"] == b"application/json"
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_whoever_asks_for_tracebacks_gets_them(capsys):
+    async def fail(request):
+        raise ZeroDivisionError("secret")
+
+    status, _, body = run(asked(guarded(fail, debug=True)))
+    assert status == 422
+    assert b"secret" not in body
+    assert "ZeroDivisionError: secret" in capsys.readouterr().err
+
+
+def test_an_answer_that_has_begun_is_not_followed_by_another():
+    async def pieces():
+        yield b"begun"
+        raise ZeroDivisionError
+
+    async def fail(request):
+        return StreamingResponse(pieces())
+
+    assert run(asked(guarded(fail)))[::2] == (200, b"begun")
+
+
+def test_an_endpoint_that_reads_on_finds_its_client_gone():
+    async def listen(request):
+        await request.body()
+        return Response((await request.receive())["type"])
+
+    assert run(asked(guarded(listen)))[2] == b"http.disconnect"
+
+
+def test_only_so_much_of_a_refused_body_is_thrown_away():
+    read = []
+
+    async def endless():
+        read.append(20)
+        return {"type": "http.request", "body": b"x" * 20, "more_body": True}
+
+    status, headers, _ = run(asked(guarded(fine, limits=Limits(body=100)), receive=endless))
+    assert status == 413
+    assert headers[b"connection"] == b"close"
+    assert sum(read) <= 1000
+
+
+def test_what_is_no_request_is_left_alone():
+    async def story(kind):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        await guarded(fine)({"type": kind}, None, send)
+        return sent
+
+    assert run(story("websocket")) == [{"type": "websocket.close", "code": 1008}]
+    assert run(story("lifespan")) == []
 
 
 def test_a_request_that_takes_too_long_is_refused():
@@ -596,3 +691,83 @@ def test_metrics_add_up_over_workers_and_end_with_the_gauges_of_a_dead_one():
     assert 'residuum_request_seconds_count{path="/a"} 2' in text
     assert "evil" not in text
     assert "\nresiduum_waiting 0\n" in text
+
+
+# Signals and workers, in this process.
+
+
+def test_a_second_signal_reads_the_model_once_more_and_not_at_the_same_time(capsys):
+    async def story():
+        gate, read = Gate(), []
+
+        class Slow:
+            def reload(self):
+                read.append(len(read))
+                gate.block()
+                return f"Read {len(read)}."
+
+        metrics = Metrics(Layout(()))
+        reloading = _Reloading(Slow(), metrics)
+        reloading.begin()
+        await asyncio.to_thread(gate.begun.wait, PATIENCE)
+        reloading.begin()
+        reloading.begin()
+        assert read == [0]
+        gate.open.set()
+        await reloading._task
+        assert metrics.value("residuum_reloads_total") == 2
+
+    run(story())
+    assert capsys.readouterr().err == "Read 1.\nRead 2.\n"
+
+
+def test_signals_are_noted_and_then_what_they_were_before():
+    def other(number, frame):
+        raise AssertionError
+
+    before = {number: signal.signal(number, other) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGINT] = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # as for `residuum serve &` in a script
+    try:
+        with _noted_signals() as (noted, bell):
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
+            assert noted == [signal.SIGHUP, signal.SIGTERM]
+            assert bell.recv(9) == bytes([signal.SIGHUP, signal.SIGTERM])
+        assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is other
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def fail_to_build(worker):
+    raise DataError("there is nothing to serve")
+
+
+@pytest.mark.parametrize("token", [None, "from the environment"])
+def test_a_token_that_was_given_is_not_printed(token, monkeypatch, capsys):
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    if token:
+        monkeypatch.setenv(TOKEN_VARIABLE, token)
+    settings = Settings(host="0.0.0.0", port=0)
+    with pytest.raises(DataError, match="nothing to serve"):
+        serve(fail_to_build, settings)
+    said = capsys.readouterr().err
+    assert "0.0.0.0 can be reached from other machines" in said
+    assert (f"Token: {settings.token}" in said) == (token is None)
+    assert Settings(host="localhost").is_loopback
+
+
+def end_early(worker):
+    os._exit(7)
+
+
+def test_a_worker_that_ends_before_it_can_serve_is_told():
+    settings = Settings(port=0, workers=1)
+    with (
+        bind(settings) as listening,
+        pytest.raises(ResiduumError, match=r"before it could serve, .* code 7\."),
+    ):
+        supervise(end_early, settings, listening, lambda: None)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from residuum.change import Change
-from residuum.dictionary import Dictionary, FloatArray
+from residuum.dictionary import Dictionary, FloatArray, unit_rows
 from residuum.estimators import METHODS, ConfidentClassifier
 from residuum.explorer.settings import Settings
 from residuum.problem import CodingProblem
@@ -57,7 +57,9 @@ class Coder:
         self._own = own
         self.classes: np.ndarray = self._inner.classes_
         self.dictionary: Dictionary = self._inner.dictionary_
-        self._rotated, self._turn = self.dictionary.rotation()
+        self._rotated, turn = self.dictionary.rotation()
+        # Of unit length first, as classifiers make them anyway: sums of very large numbers overflow.
+        self._turn: Turn = lambda queries: turn(unit_rows(queries)[0])
         self._simplex: Simplex | None = None
         self._found: OrderedDict[tuple[Any, ...], tuple[Any, Turn]] = OrderedDict()
         self._lock = threading.Lock()

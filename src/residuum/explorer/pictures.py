@@ -49,8 +49,10 @@ def drawn_parts(
         notes.append("The model does not keep the lengths of its training samples, so no part is drawn.")
         return None
     raw = np.asarray(query.inputs[0][0], dtype=np.float64)
-    values = in_pixels(parts, steps, query.inputs)
+    with np.errstate(over="ignore", invalid="ignore"):  # the length of a query may be beyond all numbers
+        values = in_pixels(parts, steps, query.inputs)
     if not np.isfinite(values).all():
+        notes.append("The values of the query are too large for its parts to be drawn.")
         return None
     low, high = min(0.0, float(raw.min())), float(raw.max())
     pictures = [to_pixels(each, shape, low=low, high=high) for each in (raw, values[0])]

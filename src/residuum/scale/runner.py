@@ -103,7 +103,7 @@ class Dask:
     def map(self, function: Callable[..., Any], parts: Sequence[Any], *common: Any) -> Iterator[Any]:
         """Yield ``function(part, *common)`` for every part, in order."""
         run, client = uuid.uuid4().hex[:12], self.client
-        threads = client.nthreads()
+        threads = self._threads()
         addresses = sorted(threads) or [None]
         bundles = bundled(parts, sum(threads.values()))
         futures: list[Any] = []
@@ -137,6 +137,15 @@ class Dask:
                 with suppress(Exception):  # the error that brought us here is the one to be told
                     client.cancel(left)
 
+    def _threads(self) -> dict[str, int]:
+        """Threads of every worker, by its address."""
+        try:
+            if self.client.status in ("closing", "closed"):  # by Dask, when no scheduler answers any more
+                raise OSError("the client is closed")
+            return self.client.nthreads()
+        except (TimeoutError, OSError) as error:
+            raise _lost(error) from error
+
     def _gathered(self, futures: list[Any], parts: Sequence[Any]) -> list[Any]:
         distributed = package("distributed", INSTALL)
         try:
@@ -153,10 +162,19 @@ class Dask:
         except (distributed.CancelledError, TimeoutError, OSError) as error:
             if isinstance(error, ResiduumError):
                 raise
-            raise ClusterError(
-                f"The connection to the Dask scheduler was lost ({type(error).__name__}). What was written "
-                "is whole; start the cluster again and repeat the command to go on."
-            ) from error
+            if any(future.status == "error" for future in futures):
+                raise ClusterError(
+                    f"A worker could not do its part: {error}. Workers must see every file under the same "
+                    "path as the client."
+                ) from error
+            raise _lost(error) from error
+
+
+def _lost(error: BaseException) -> ClusterError:
+    return ClusterError(
+        f"The connection to the Dask scheduler was lost ({type(error).__name__}). What was written is whole; "
+        "start the cluster again and repeat the command to go on."
+    )
 
 
 def _some(parts: list[Any]) -> str:

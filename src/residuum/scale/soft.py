@@ -154,7 +154,9 @@ class ShardedSoft:
         y = self._turned(queries, self._basis)  # in the eigenvectors from here on
         cold = y / (1 + self._eigenvalues * (1 / self.w + 0.1 / self.alpha))
         state = LBFGS(np.where(begin.any(axis=1, keepdims=True), self._turned(begin, self._basis), cold))
-        for step in range(1, most + 1):
+        step = 0
+        while len(rows):
+            step += 1
             at = self._turned(state.trial, self._basis.T).astype(kind)
             trial = self._turned(at, self._basis)
             sums = self._shards.sums(_positive_part, at, step == 1)
@@ -171,8 +173,6 @@ class ShardedSoft:
                 residual[rows[done]] = self._turned(self._metric * (y - reach)[done], self._basis.T)
                 state.keep(~done)
                 rows, y = rows[~done], y[~done]
-            if not len(rows):
-                break
         return self._end(point, residual), n_iter
 
     def _stored(self, queries: FloatArray, rows: Any, end: End, found: _Found) -> Any:

@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -174,11 +174,8 @@ def _noted_signals() -> Iterator[tuple[list[int], socket.socket]]:
 
 
 def _silence(bell: socket.socket) -> None:
-    try:
-        while bell.recv(1024):
-            pass
-    except BlockingIOError:
-        pass
+    with suppress(BlockingIOError):
+        bell.recv(1024)  # what is left rings again
 
 
 def _work(
