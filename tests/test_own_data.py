@@ -298,7 +298,11 @@ PARTS = {"x_train": PLAIN, "y_train": [0, 1], "x_test": PLAIN, "y_test": [0, 1]}
         (ARRAYS, {"drop": ["a"]}, r"--drop is for tables; .*data\.npz holds arrays"),
         (ARRAYS | {"y": [[0, 1], [1, 0]]}, {}, r"labels 'y' must be text .* Got int64 of shape \(2, 2\)\."),
         (ARRAYS | {"names": ["p", "q", "r"]}, {}, r"data\.npz: 3 names for 2 samples"),
-        (PARTS | {"x_test": [[1.0, 2.0, 3.0]], "y_test": [0]}, {}, r"have 3 features, the training samples 2"),
+        (
+            PARTS | {"x_test": [[1.0, 2.0, 3.0]], "y_test": [0]},
+            {},
+            r"have 3 features, the training samples 2",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit_are_named(arrays, options, told, tmp_path):
@@ -540,7 +544,11 @@ ROWS = OwnData("data", "table", np.eye(3), np.array(["x", "x", "y"]), np.arange(
         ({"split": np.array(["train", "test", "train"])}, 0.5, "own split: leave --test-size out"),
         ({"split": np.full(3, "test")}, None, "the split leaves no training samples"),
         ({"labels": np.array(["x", "y", "z"])}, 0.5, "--test-size needs a class of at least two samples"),
-        ({"groups": np.full(3, "one")}, 0.5, r"--groups needs at least two groups to hold some out\. Got one"),
+        (
+            {"groups": np.full(3, "one")},
+            0.5,
+            r"--groups needs at least two groups to hold some out\. Got one",
+        ),
     ],
 )
 def test_what_cannot_be_held_out_is_refused(known, test_size, told):

@@ -400,7 +400,9 @@ def test_a_number_that_comes_again_late_is_no_id(tmp_path):
 
 def test_a_table_of_ids_alone_has_no_features(tmp_path):
     path = write(tmp_path / "d.csv", [[i, "xy"[i % 2]] for i in range(20)], ["my nr", "label"])
-    with pytest.raises(DataFormatError, match=r"no column of features is left.*rise.*--keep 'my nr' keeps it"):
+    with pytest.raises(
+        DataFormatError, match=r"no column of features is left.*rise.*--keep 'my nr' keeps it"
+    ):
         without_row_ids(read_data(path))
 
 
