@@ -25,6 +25,7 @@ from residuum.features import TableEncoder
 from residuum.inputs import ExpectedColumns, TableFormat, read_blocks, read_data
 from residuum.inputs.row_ids import without_row_ids
 from residuum.models.file import open_model
+from residuum.system.progress import progress_bars, tell_progress
 
 AUTO = TableFormat(encode=True, missing="impute")
 HEADER = ["PassengerId", "Survived", "Pclass", "Name", "Sex", "Age", "Ticket", "Fare", "Cabin", "Embarked"]
@@ -151,6 +152,16 @@ def test_missing_values_of_every_kind():
 def test_what_cannot_be_encoded_is_named(X, told):
     with pytest.raises((ValueError, TypeError), match=told):
         TableEncoder().fit(X if isinstance(X, pd.DataFrame) else np.array(X, dtype=object))
+
+
+def test_infinity_among_numbers_is_named():
+    with pytest.raises(ValueError, match=r"'X' parameter of TableEncoder: column 1 holds infinity"):
+        TableEncoder().fit(np.array([[1.0, 2.0], [3.0, np.inf]]))
+
+
+def test_a_category_may_be_called_like_a_mark():
+    encoder = TableEncoder().fit(np.array([["(missing)"], ["(missing)"], [None]], dtype=object))
+    assert encoder.get_feature_names_out(["a"]).tolist() == ["a=(missing)", "a=(missing)'"]
 
 
 def test_a_column_keeps_its_kind():
@@ -688,6 +699,20 @@ def test_bars_are_shown_while_reading_fitting_and_answering(tmp_path, monkeypatc
     told = terminal.getvalue()
     for task in ("reading long.csv", "choosing by cross-validation, folds", "fitting", "answering"):
         assert task in told
+
+
+def test_a_bar_stays_until_its_own_work_is_done(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bars():
+        for task in ("reading", "fitting"):
+            tell_progress(task, 1, 3)
+        tell_progress("reading", 3, 3)
+        before = len(terminal.getvalue())
+        tell_progress("fitting", 2, 3)
+    assert "fitting" in terminal.getvalue()[before:]
+    assert "reading" not in terminal.getvalue()[before:]
 
 
 def test_an_error_is_a_residuum_error(tmp_path):
