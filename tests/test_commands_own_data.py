@@ -584,6 +584,35 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert json.loads(told)["settings"]["trials"] == 1
 
 
+def test_compare_tells_what_it_was_given(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((24, 4)).round(3), np.arange(24) % 2
+    np.savez(tmp_path / "d.npz", X=X, y=y)
+    lines = [f"{','.join(map(str, x.tolist()))},g{i // 4},k{k}" for i, (x, k) in enumerate(zip(X, y))]
+    (tmp_path / "d.csv").write_text("\n".join(lines))
+    options = ("--methods", "nsc", "--trials", "1", "--embeddings")
+    code, _, notes = run("compare", tmp_path / "d.npz", *options, "--out", tmp_path / "a")
+    assert code == 0, notes
+    about = json.loads((tmp_path / "a/results.json").read_text())["data"]
+    assert about["features"]["numbers"] == "numbers of an array"
+    assert about["arguments"].endswith("d.npz --methods nsc --trials 1 --embeddings")
+    options = (*options, "--no-header", "--label", "5", "--groups", "4", "--out", tmp_path / "b")
+    code, _, notes = run("compare", tmp_path / "d.csv", *options)
+    assert code == 0, notes
+    assert "0.3 of the samples are held out, whole groups; --test-size changes that" in notes
+    assert " --no-header" in json.loads((tmp_path / "b/results.json").read_text())["data"]["arguments"]
+
+
+def test_a_model_over_shards_is_a_folder(run, tmp_path):
+    np.savez(tmp_path / "train.npz", X=np.eye(4), y=[0, 1, 0, 1])
+    assert run("shard", tmp_path / "train.npz", "--out", tmp_path / "shards")[0] == 0
+    (tmp_path / "m").write_text("mine")
+    code, _, notes = run("fit", tmp_path / "shards", "--method", "nsc", "--out", tmp_path / "m")
+    assert code == 2
+    assert "--out must name the folder of a model over shards. Got the file" in notes
+    assert (tmp_path / "m").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("command", "option", "value"),
     [
