@@ -62,6 +62,12 @@ def test_fit_offers_it_and_predict_answers_with_it(added, wine, tmp_path, capsys
     assert len(capsys.readouterr().out.splitlines()) == 179
 
 
+def test_without_a_search_its_parameters_are_not_chosen(added, wine, capsys):
+    assert main(["fit", str(wine), "--method", "blendedcrc", "--select", "cv"]) == 2
+    said = capsys.readouterr().err
+    assert "--select cv cannot choose the parameters of BlendedCRC yet. Use --set NAME=VALUE." in said
+
+
 def test_compare_offers_it_beside_the_others(added, wine, tmp_path, capsys):
     assert choose_methods(None) == (*BASELINES, *METHODS)
     assert "BlendedCRC" in choose_methods(None)

@@ -101,6 +101,12 @@ def test_hostile_zip_name_is_refused(name: str, box: Path) -> None:
     assert_refused(zip_of(box / "a.zip", [("good.txt", b"good"), (name, b"x")]), box, match="outside")
 
 
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_an_archive_of_nothing_is_refused(kind: str, box: Path) -> None:
+    archive = tar_of(box / "a.tar", [], "w") if kind == "tar" else zip_of(box / "a.zip", [])
+    assert_refused(archive, box, match="holds nothing")
+
+
 def test_zip_symlink_is_refused(box: Path) -> None:
     link = zip_entry("link", stat.S_IFLNK | 0o777)
     assert_refused(zip_of(box / "a.zip", [(link, b"/etc/passwd")]), box, match="link")

@@ -1,5 +1,6 @@
 """The command as a user meets it: exit codes, one-line errors, pipes, signals, run folders."""
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 
 import residuum
 from residuum.cli import main as cli
+from residuum.cli.input_output import output_file
 from residuum.errors import DataError, NotConvergedError, UsageError
 
 COMMAND = [sys.executable, "-m", "residuum"]
@@ -350,6 +352,55 @@ def test_a_signal_that_was_dropped_on_the_way_still_gives_130(shell, name, words
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1].startswith("Interrupted.")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_that_the_shell_ignores_is_ignored_to_the_end(shell):
+    """As for a command in the background; SIGTERM would still end it."""
+    ignored = DROPPED.replace(
+        "import os, signal, sys\n", "import os, signal, sys\nimport residuum.__main__\n"
+    )
+    assert ignored != DROPPED
+    before = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    line = [sys.executable, "-c", ignored.replace("command.main()", "residuum.__main__.run()"), "--version"]
+    done = subprocess.run(
+        [*line, "SIGINT"], cwd=shell.cwd, env=shell.env, capture_output=True, text=True, preexec_fn=before
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert residuum.__version__ in done.stdout
+
+
+def test_other_errors_that_python_drops_are_told_as_ever(shell):
+    failing = DROPPED.replace(
+        "os.kill(os.getpid(), signal.Signals[sys.argv.pop()])", "raise ValueError('lost')"
+    )
+    assert failing != DROPPED
+    line = [sys.executable, "-c", failing, "--version"]
+    done = subprocess.run(line, cwd=shell.cwd, env=shell.env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"residuum, version {residuum.__version__}\n")
+    assert "ValueError: lost" in done.stderr
+
+
+def test_a_signal_that_a_library_drops_is_obeyed_when_the_work_is_done(inside, monkeypatch):
+    from residuum.cli.doctor import doctor
+
+    def drop(**_options):
+        with contextlib.suppress(KeyboardInterrupt):
+            cli._interrupt(signal.SIGTERM, None)
+
+    monkeypatch.setattr(cli, "_arrived", [])
+    monkeypatch.setattr(doctor, "callback", drop)
+    assert inside("doctor")[0] == 130
+    cli._interrupt(signal.SIGTERM, None)  # the command ends already
+    monkeypatch.setattr(cli, "_arrived", [])
+    monkeypatch.setattr(doctor, "callback", lambda **_options: None)
+    assert inside("doctor")[0] == 0
+
+
+def test_an_error_of_another_file_is_not_that_of_the_output(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.csv"), output_file(tmp_path / "answers.csv"):
+        (tmp_path / "absent.csv").read_bytes()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_out_that_is_not_ours(inside, tmp_path):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from residuum import NSC, save_model
 from residuum.cli.main import main
 from residuum.features import BowSift
 
@@ -279,6 +280,31 @@ def test_compare_goes_on_with_features_that_were_kept(photos, tmp_path):
     )
     assert second.stdout == first.stdout
     assert "words learned from all images without their labels" in " ".join(first.stdout.split())
+
+
+def test_pixels_of_images_of_one_size(run, tmp_path):
+    for i, name in enumerate(("flat", "steep")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for seed in range(3):
+            Image.fromarray(texture(i, seed)).resize((12, 16)).save(tmp_path / "data" / name / f"{seed}.png")
+    (tmp_path / "data" / "flat" / "bad.png").write_text("no image")
+    fit = ("fit", tmp_path / "data", "--with", "pixels", "--out", tmp_path / "m.residuum")
+    code, told, notes = run(*fit, "--json")
+    assert code == 0
+    assert "bad.png" in notes
+    assert json.loads(told)["features_used"] == ["pixels of 16x12"]
+    Image.fromarray(texture(0, 9)).resize((12, 17)).save(tmp_path / "data" / "flat" / "9.png")
+    code, told, notes = run(*fit)
+    assert (code, told) == (2, "")
+    assert "have several sizes or are larger than 128 pixels. Give --image-shape HEIGHTxWIDTH" in notes
+
+
+def test_a_model_of_images_without_a_step_that_reads_them_is_refused(run, photos, tmp_path):
+    about = {"input": {"kind": "images", "features": {"with": "bow_sift"}}}
+    bare = save_model(NSC().fit(np.eye(4), [0, 0, 1, 1]), tmp_path / "m.residuum", about=about)
+    code, told, notes = run("predict", bare, photos / "new")
+    assert (code, told) == (2, "")
+    assert "The model was fitted to images, but holds no step that reads them." in notes
 
 
 def test_small_images_become_pixels_of_the_size_of_training_images(run, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -235,6 +236,30 @@ def test_the_method_is_chosen_on_folds_that_it_has_not_seen(run, tables, tmp_pat
     assert (code, "leave it out, or name the method" in err) == (2, True)
 
 
+def test_the_method_is_chosen_on_whole_groups_where_there_are_any(run, tmp_path):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 3)
+    X = (rng.standard_normal((12, 6))[groups] + 0.3 * rng.standard_normal((36, 6))).round(4)
+    y = np.where(groups % 2, "odd", "even")
+    with (tmp_path / "g.csv").open("w", newline="") as file:
+        rows = zip(X.tolist(), groups.tolist(), y.tolist(), strict=True)
+        csv.writer(file).writerows([[*"abcdef", "g", "y"], *([*x, f"g{g}", k] for x, g, k in rows)])
+    options = ("--label", "y", "--groups", "g", "--method", "auto", "--scale", "none", "--kernel", "none")
+    code, told, _ = run("fit", tmp_path / "g.csv", *options, "--out", tmp_path / "m", "--json")
+    assert code == 0
+    folds = StratifiedGroupKFold(5)
+    expected = cross_val_score(METHODS["NSC"](), X, y, groups=[f"g{g}" for g in groups], cv=folds)
+    np.testing.assert_allclose(json.loads(told)["choice"]["folds"]["NSC"], expected)
+
+
+def test_two_samples_of_a_class_are_too_few_to_choose_a_method(run, tmp_path):
+    (tmp_path / "few.csv").write_text("a,b,label\n1,2,x\n2,1,x\n3,9,x\n4,7,y\n5,8,y\n")
+    code, told, notes = run("fit", tmp_path / "few.csv", "--method", "auto", "--out", tmp_path / "m")
+    assert (code, told) == (2, "")
+    assert "--method auto needs three training samples of every class" in notes
+    assert "The smallest class has 2: name a method instead." in notes
+
+
 def test_confidence_is_reported_with_the_classifier_it_surrounds(run, tables, tmp_path):
     out = tmp_path / "m.residuum"
     where = ("fit", tables / "wine.csv", "--method", "NrC", "--out", out, "--json")
@@ -400,6 +425,7 @@ def test_selection_where_a_fold_has_fewer_directions_than_asked_for(run, tmp_pat
         (["--test-size", "1.5"], 2, "--test-size must be a share"),
         (["--label", "grape"], 2, "--label 'grape' is not a column"),
         (["--with", "bow_sift"], 2, "takes a folder of images"),
+        (["--with", "scattering"], 2, "say --image-shape HEIGHTxWIDTH"),
         (["--image-shape", "big"], 2, "HEIGHTxWIDTH"),
         (["--image-shape", "5x5"], 2, "has 13 features"),
         (["--out", "no/such/place.residuum"], 2, "does not exist"),
@@ -452,6 +478,51 @@ def test_arrays_with_a_split_of_their_own_and_thumbnails(run, tmp_path):
     assert code == 0
     assert json.loads(told)["steps"] == ["Scattering2D", "SoftNRC"]
     assert run("predict", out, path)[0] == 0
+
+
+def test_a_file_with_a_split_takes_no_other_test_samples(run, tmp_path):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    np.savez(tmp_path / "parts.npz", x_train=X, y_train=y, x_test=X, y_test=y)
+    np.savez(tmp_path / "test.npz", X=X, y=y)
+    options = ("--test", tmp_path / "test.npz", "--out", tmp_path / "m")
+    for command in ("fit", "compare"):
+        code, told, notes = run(command, tmp_path / "parts.npz", *options)
+        assert (code, told) == (2, "")
+        assert "--test brings the held-out samples: leave --split and --test-size out." in notes
+
+
+def test_answers_short_of_their_tolerance_are_complete_and_exit_code_4(run, tables, tmp_path):
+    out = tmp_path / "m.residuum"
+    settings = ("--method", "nrc", "--set", "step_tol=1e-12", "--set", "max_iter=3")
+    assert run("fit", tables / "train.csv", *settings, "--out", out)[0] == 0
+    code, told, notes = run("predict", out, tables / "new.csv")
+    assert (code, len(told.splitlines())) == (4, 90)
+    assert "Error: The results are complete, but: " in notes
+    assert run("evaluate", out, tables / "new.csv")[0] == 4
+
+
+def test_options_of_a_cluster_and_of_one_file_do_not_mix(run, model, tables):
+    code, told, notes = run("predict", model, tables / "new.csv", "--memory", "1 GB")
+    assert (code, told) == (2, "")
+    assert "--memory is for --cluster and for models over shards" in notes
+    code, told, notes = run("predict", model, tables / "new.csv", "--cluster", "local", "--json")
+    assert (code, told) == (2, "")
+    assert "--all-probabilities and --json are for answers in one file: leave --cluster out" in notes
+
+
+def test_of_many_classes_the_most_frequent_confusions_are_listed(run, tmp_path):
+    """Fifteen classes, one of which is taken for its neighbour in three samples of four."""
+    X = np.repeat(np.eye(15), 4, axis=0)
+    y = np.repeat([f"class {k:02d}" for k in range(15)], 4)
+    np.savez(tmp_path / "train.npz", X=X, y=y)
+    X[1:4] = np.eye(15)[1]
+    np.savez(tmp_path / "new.npz", X=X, y=y)
+    out = tmp_path / "m.residuum"
+    assert run("fit", tmp_path / "train.npz", "--method", "nsc", "--scale", "none", "--out", out)[0] == 0
+    code, told, _ = run("evaluate", out, tmp_path / "new.npz")
+    assert code == 0
+    assert re.search(r"class 00 +class 01 +3\b", told)
+    assert "Confusion: true class down" not in told
 
 
 def test_a_folder_of_images(run, tmp_path, monkeypatch):
@@ -513,6 +584,35 @@ def test_compare_on_own_data(run, tables, tmp_path):
     assert json.loads(told)["settings"]["trials"] == 1
 
 
+def test_compare_tells_what_it_was_given(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((24, 4)).round(3), np.arange(24) % 2
+    np.savez(tmp_path / "d.npz", X=X, y=y)
+    lines = [f"{','.join(map(str, x.tolist()))},g{i // 4},k{k}" for i, (x, k) in enumerate(zip(X, y))]
+    (tmp_path / "d.csv").write_text("\n".join(lines))
+    options = ("--methods", "nsc", "--trials", "1", "--embeddings")
+    code, _, notes = run("compare", tmp_path / "d.npz", *options, "--out", tmp_path / "a")
+    assert code == 0, notes
+    about = json.loads((tmp_path / "a/results.json").read_text())["data"]
+    assert about["features"]["numbers"] == "numbers of an array"
+    assert about["arguments"].endswith("d.npz --methods nsc --trials 1 --embeddings")
+    options = (*options, "--no-header", "--label", "5", "--groups", "4", "--out", tmp_path / "b")
+    code, _, notes = run("compare", tmp_path / "d.csv", *options)
+    assert code == 0, notes
+    assert "0.3 of the samples are held out, whole groups; --test-size changes that" in notes
+    assert " --no-header" in json.loads((tmp_path / "b/results.json").read_text())["data"]["arguments"]
+
+
+def test_a_model_over_shards_is_a_folder(run, tmp_path):
+    np.savez(tmp_path / "train.npz", X=np.eye(4), y=[0, 1, 0, 1])
+    assert run("shard", tmp_path / "train.npz", "--out", tmp_path / "shards")[0] == 0
+    (tmp_path / "m").write_text("mine")
+    code, _, notes = run("fit", tmp_path / "shards", "--method", "nsc", "--out", tmp_path / "m")
+    assert code == 2
+    assert "--out must name the folder of a model over shards. Got the file" in notes
+    assert (tmp_path / "m").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("command", "option", "value"),
     [
@@ -557,9 +657,29 @@ def test_compare_refuses_clearly(run, tmp_path, monkeypatch):
     assert (code, "--label goes with DATA" in notes) == (2, True)
     lonely = tmp_path / "lonely.csv"
     lonely.write_text("a,b,label\n1,2,x\n3,4,x\n5,6,y\n")
+    (tmp_path / "groups.csv").write_text("a,b,g,label\n1,2,p,x\n3,4,p,y\n5,6,q,x\n7,9,q,y\n")
+    (tmp_path / "two.csv").write_text("a,b,label\n1,2,x\n3,4,x\n5,6,y\n7,9,y\n")
     code, _, notes = run("compare", lonely)
     assert code == 3
     assert "class 'y' has 1 sample" in notes
+    (tmp_path / "one.csv").write_text("a,b,label\n1,2,x\n3,4,x\n5,6,x\n")
+    np.savez("parts.npz", x_train=np.eye(4), y_train=[0, 1, 0, 1], x_test=np.eye(4), y_test=[0, 1, 0, 1])
+    (tmp_path / "all.csv").write_text("a,b,part,label\n1,2,train,x\n3,4,train,y\n5,6,train,x\n")
+    np.save("bare.npy", np.eye(4))
+    for words, expected, told in (
+        ("one.csv", 3, "All samples of one.csv are of class 'x'."),
+        ("bare.npy", 3, "bare.npy has no labels: there is nothing to compare."),
+        ("two.csv --select cv", 2, "needs two training samples of each class, to hold one out"),
+        ("groups.csv --groups g --select cv --test-size 0.5", 2, "two groups of training samples"),
+        ("one.csv --with bow_sift", 2, "--with bow_sift goes with a folder of images. Got one.csv."),
+        ("one.csv --train-per-class 1 --test-size 0.5", 2, "both say how to split: leave one out"),
+        ("parts.npz --trials 2", 2, "brings its held-out samples, so there is one trial"),
+        ("parts.npz --train-per-class 1", 2, "leave --trials and --train-per-class out"),
+        ("all.csv --split part", 3, "all.csv: the split leaves no test samples"),
+    ):
+        code, out, notes = run("compare", *words.split())
+        assert (code, out) == (expected, "")
+        assert told in notes
     assert not (tmp_path / "residuum-runs").exists()
 
 

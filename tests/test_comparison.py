@@ -15,7 +15,7 @@ from residuum.experiments import comparison
 from residuum.experiments.baselines import compared
 from residuum.experiments.compared_data import Data, bundled_digits, random_split, random_splits
 from residuum.experiments.report import comparison_table, report_page
-from residuum.experiments.runner import CELLS, SETTINGS, open_folder
+from residuum.experiments.runner import CELLS, SETTINGS, Cell, Job, open_folder, run_job
 from residuum.reports.table import Table, markdown, print_table
 from residuum.system.files import write_text
 from residuum.system.json_text import to_json
@@ -173,6 +173,7 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
     kept = sorted((folder / CELLS).iterdir())
     assert [path.name for path in kept] == [f"trial-000-{m}.json" for m in sorted(METHODS)]
     kept[0].write_text("{")  # a damaged cell counts as missing
+    (folder / CELLS / ".trial-001-NRC.json.1.part").write_text("{")  # of a process that was killed
 
     measured = []
     real = comparison.measure
@@ -186,6 +187,14 @@ def test_finished_cells_are_not_measured_again(data, settings, tmp_path, monkeyp
     results = comparison.run(settings, data, folder, machine_facts())
     assert measured == ["CRC", "SVM", "CRC", "NRC"]
     assert len(results["cells"]) == 6
+    assert not list(folder.rglob("*.part"))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_work_that_gives_another_number_of_results_is_an_error(count, tmp_path):
+    cells = [Cell(name, name, {}) for name in "ab"]
+    with pytest.raises(ValueError, match=r"argument 2 is (shorter|longer) than argument 1"):
+        run_job(Job(cells, lambda cells, say: iter([{}] * count)), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +255,9 @@ def test_write_atomic_leaves_the_old_file_and_no_other_when_it_fails(tmp_path):
 
 def test_json_has_no_nan_and_keeps_lists_on_one_line():
     value = {"a": [1.5, float("nan")], "b": np.array([[1, 2], [3, 4]]), "c": {"d": float("inf")}, "e": []}
-    text = to_json(value)
-    assert json.loads(text) == {"a": [1.5, None], "b": [[1, 2], [3, 4]], "c": {"d": "inf"}, "e": []}
+    text = to_json({**value, "f": b"caf\xe9"})
+    plain = {"a": [1.5, None], "b": [[1, 2], [3, 4]], "c": {"d": "inf"}, "e": [], "f": "caf\\xe9"}
+    assert json.loads(text) == plain
     assert '"a": [1.5, null]' in text
 
 
@@ -258,6 +268,15 @@ class Terminal(StringIO):
 
     def isatty(self):
         return True
+
+
+def test_an_empty_cell_takes_no_line_where_rows_do_not_fit(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal = Terminal()
+    rows = (("NRC", "97.4 ± 0.3", ""), ("CRC", "97.1 ± 0.4", "1.9e+00"))
+    print_table(Table("numbers", ("Method", "Accuracy %", "Gap"), rows), terminal)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue())
+    assert (plain.count("Accuracy %:"), plain.count("Gap:")) == (2, 1)
 
 
 TABLE = Table(

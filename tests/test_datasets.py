@@ -292,6 +292,31 @@ def test_yale_prepared_file_of_the_size_asked_for(tmp_path: Path) -> None:
     assert len(verify(DATASETS["extended_yale_b"], tmp_path)) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("yaleB01_P00A+000E+00.pgm", bytes(2**20 + 1), "larger than 1048576 bytes, not an image of this set"),
+        (
+            "yaleB01_P00A+000E+00.pgm",
+            pgm_bytes(np.zeros((48, 42))),
+            r"expected 192x168 pixels, got \(48, 42\)",
+        ),
+        ("face.pgm", pgm_bytes(np.zeros((192, 168))), "holds no image named like yaleB01/yaleB01_P00A"),
+    ],
+)
+def test_damaged_yale_folder(name: str, content: bytes, match: str, tmp_path: Path) -> None:
+    (tmp_path / "CroppedYale/yaleB01").mkdir(parents=True)
+    (tmp_path / "CroppedYale/yaleB01" / name).write_bytes(content)
+    with pytest.raises(DataFormatError, match=match):
+        load_dataset("extended_yale_b", data_home=tmp_path)
+
+
+def test_yale_mat_of_another_shape(tmp_path: Path) -> None:
+    savemat(tmp_path / "YaleBCrop025.mat", {"Y": np.zeros((2016, 64, 3), np.uint8)})
+    with pytest.raises(DataFormatError, match=r"expected Y of 2016 x 64 x 38, got \(2016, 64, 3\)"):
+        load_dataset("extended_yale_b", data_home=tmp_path, image_shape=(48, 42))
+
+
 def test_yale_mat(tmp_path: Path) -> None:
     pixels = np.array(
         [[yale_image(s, n)[::4, ::4].ravel(order="F") for n in range(64)] for s in range(38)], dtype=np.uint8
@@ -303,6 +328,14 @@ def test_yale_mat(tmp_path: Path) -> None:
     with pytest.raises(DataNotFoundError, match=r"only for image_shape=\(48, 42\)"):
         load_dataset("extended_yale_b", data_home=tmp_path)
     assert verify(DATASETS["extended_yale_b"], tmp_path)[0]["image_shape"] == (48, 42)
+    imported = (
+        "import",
+        "extended_yale_b",
+        str(tmp_path / "YaleBCrop025.mat"),
+        "--data",
+        str(tmp_path / "in"),
+    )
+    assert "note: A MATLAB copy does not say which images are marked bad.\n" in run(*imported).stderr
 
 
 @pytest.mark.parametrize("name", ["AR_DAT.mat", "ar/AR_DAT.mat"])
@@ -646,6 +679,23 @@ def test_fetch_refuses_a_wrong_checksum_and_wrong_content(mirror: tuple[str, Pat
     with pytest.raises(DataFormatError, match=r"usps\.t\.bz2"):
         fetch(offline("usps", md5=None), tmp_path / "home", mirror=url)
     assert list((tmp_path / "home" / "usps").iterdir()) == []
+
+
+def test_what_is_always_there_is_neither_downloaded_nor_imported(tmp_path: Path) -> None:
+    assert len(fetch(DATASETS["digits"], tmp_path).labels) == 1797
+    with pytest.raises(UsageError, match="'digits' is always there and is never imported"):
+        import_copy(DATASETS["digits"], tmp_path, tmp_path / "home")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_that_is_there_is_not_downloaded(tmp_path: Path) -> None:
+    write_usps_libsvm(tmp_path)
+    assert len(fetch(offline("usps", md5=None), tmp_path).labels) == 9298  # there is no address to ask
+
+
+def test_nothing_to_verify_says_where_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match=r"(?s)Put one of these there.*residuum data fetch usps"):
+        verify(DATASETS["usps"], tmp_path)
 
 
 def test_fetch_of_a_registration_only_set_says_how_to_apply(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from residuum.errors import DownloadError
+from residuum.system import locks
 from residuum.system.download import Policy, RemoteFile, download
 
 CONTENT = hashlib.shake_256(b"residuum").digest(300_000)
@@ -346,3 +347,20 @@ def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DownloadError, match="Cannot write"):
         download(RemoteFile(NAME, ("http://127.0.0.1:9/x",)), tmp_path / "file" / "sub", policy=QUICK)
+
+
+def test_a_lock_whose_file_was_removed_while_we_waited_is_taken_anew(tmp_path, monkeypatch):
+    """It would protect nothing: whoever comes next makes another file of that name."""
+    path, lock, waited = tmp_path / "lock", locks._lock, []
+
+    def remove_before(handle):
+        if not waited:
+            waited.append(handle)
+            path.unlink()
+        lock(handle)
+
+    monkeypatch.setattr(locks, "_lock", remove_before)
+    with locks.locked(path):
+        assert path.exists()
+    assert waited
+    assert not path.exists()

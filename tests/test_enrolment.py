@@ -117,6 +117,20 @@ def test_encoders_of_classes_that_do_not_change_are_shared(monkeypatch):
     assert [a is b for a, b in zip(after, before, strict=True)] == [True] * (len(after) - 1) + [False]
 
 
+@pytest.mark.parametrize("most", [40, 55])
+def test_enrolling_where_the_gram_matrix_is_too_large_before_or_after(most, monkeypatch):
+    monkeypatch.setattr("residuum.solvers.active_set.atoms.GRAM_BYTES", 4 * most**2)
+    X, y, Q = make(SHAPES["wide"])
+    model = NRC(solver="exact").fit(X[:45], y[:45])
+    model.predict(Q)
+    for first, stop in ((45, 48), (48, 50)):  # of 50 atoms, the matrix is there below 55
+        model.partial_fit(X[first:stop], y[first:stop])
+        model.predict(Q)
+    assert_same(model, X, y, range(50), Q)
+    model.partial_fit(Q, np.resize(y, len(Q)))  # and now it is not
+    assert_same(model, np.vstack([X, Q]), np.append(y, np.resize(y, len(Q))), range(50 + len(Q)), Q)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_many_single_steps_without_queries_between(name):
     X, y, Q = make((150, 25, 5))

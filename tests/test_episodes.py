@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,6 +256,18 @@ def test_command_prints_tables_or_json_and_continues_a_run(run):
     code, _, error = run(*args, "--seed", "1")
     assert code == 2
     assert "other settings (seed: 0 there, 1 here)" in error
+    results = json.loads(Path("run/results.json").read_text())
+    results["summary"][0]["unconverged"] = 2
+    Path("run/results.json").write_text(json.dumps(results))
+    code, out, error = run(*args)
+    assert code == 4
+    assert "Queries that missed the tolerance of their solver: CRC 2." in " ".join(out.split())
+    assert "Some queries missed the tolerance of their solver; the results are written." in error
+
+
+def test_few_features_are_left_as_they_are():
+    train, queries = np.eye(5)[:4], np.ones((2, 5))
+    assert episodes.in_few_dimensions(train, queries)[0] is train
 
 
 def test_command_takes_what_the_classes_allow_and_says_so(run, tmp_path):

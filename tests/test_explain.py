@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -36,7 +37,7 @@ from residuum.cli.main import main
 from residuum.explain.compared import FEATURES, SAMPLES, compare_features
 from residuum.explain.page import SHOWN, _shortened, explanation_page
 from residuum.explain.rows import ExplainedRow, explain_row, find_row
-from residuum.explain.text import atom_table
+from residuum.explain.text import atom_table, class_table
 from residuum.features import KernelMap
 from residuum.inputs import OwnData
 from residuum.reports.numbers import four_digits
@@ -346,6 +347,29 @@ def test_features_that_cannot_be_taken_back_are_not_compared(tmp_path, digits):
     assert "Features that tell most" not in explanation_page(found)
 
 
+def test_an_explanation_where_there_is_little_to_explain():
+    """A query of zeros uses no sample, and of a single class there is no runner-up."""
+    X, y = np.eye(4), ["a", "a", "b", "b"]
+    model = CRC().fit(X, y)
+    with pytest.warns(UserWarning, match="zero vectors"):
+        nothing = model.explain(np.zeros(4))
+    assert compare_features(nothing, model.dictionary_, [], [np.zeros((1, 4))], tuple("pqrs")) is None
+    model.forget(samples=[0, 1])
+    assert class_table(model.explain(X[0]).to_dict(), "Why").notes == ("b is the only class.",)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "verdict"), [(10.0, "below, so rejected"), (0.0, "not below, so accepted")]
+)
+def test_tables_tell_the_threshold(digits, threshold, verdict):
+    X, y, Q, _ = digits
+    fitted = ConfidentClassifier(NRC(), reject_threshold=threshold, reject_by="margin").fit(X, y)
+    content = fitted.explain(Q[0]).to_dict()
+    told = class_table(content, "Why").notes[-1]
+    confidence = four_digits(content["confidence"])
+    assert f"Confidence by margin {confidence}, threshold {threshold:g}: {verdict}." in told
+
+
 def test_find_row():
     named = as_data(np.eye(3), None, None)
     assert find_row(named, "row-2") == 2
@@ -641,6 +665,24 @@ def test_command_prints_what_explain_says(files, digits, capsys):
     assert f"{why.atoms[0].coefficient:.4g}" in shown
     assert f"{why.classes[0].probability:.4g}" in shown
     assert f"the class is {truth[3]}" in shown
+
+
+def test_command_says_when_a_code_is_not_finished_and_pictures_are_of_others(tmp_path, digits, capsys):
+    X, y, Q, _ = digits
+    model = NRC(step_tol=1e-12, max_iter=3).fit(X[:30], y[:30])
+    pictures = to_pixels(X[:30], (30, 8, 8), low=0, high=16)
+    model.partial_fit(X[30:40], y[30:40])
+    saved = open_model(save_model(model, tmp_path / "m.residuum"))
+    found = explain_row(
+        replace(saved, images=pictures), saved.estimator, as_data(Q, None, None), 0, max_atoms=3
+    )
+    assert "The pictures in the model are of other training samples, so none is shown." in found.notes
+    assert found.atom_images is None
+    np.savez(tmp_path / "q.npz", X=Q)
+    assert main(["explain", str(tmp_path / "m.residuum"), str(tmp_path / "q.npz"), "--row", "0"]) == 4
+    told = capsys.readouterr()
+    assert "tolerance missed" in " ".join(told.out.split())
+    assert "The results are complete, but: the code of this row missed the tolerance" in told.err
 
 
 @pytest.mark.parametrize(

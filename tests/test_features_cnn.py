@@ -16,7 +16,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from ugly_images import scene
 
-from residuum.errors import DataError, DataFormatError, DataNotFoundError, UsageError
+from residuum import NSC, load_model, save_model
+from residuum.errors import DataError, DataFormatError, DataNotFoundError, ModelFileError, UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra 'deep': torch")
 
@@ -165,6 +166,25 @@ def test_weight_files_are_checked(vgg16_file: Path, tmp_path: Path) -> None:
         CNNFeatures("vgg16", weights=tmp_path / "absent.pth").fit()
 
 
+def test_weights_in_the_data_home_are_found_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESIDUUM_DATA", str(tmp_path))
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights/vgg16-397923af.pth").write_bytes(b"no weights")
+    with pytest.raises(DataFormatError, match=r"weights.vgg16-397923af\.pth.* Get the file again"):
+        CNNFeatures("vgg16").fit()
+
+
+def test_features_of_a_network_are_known_by_its_name_and_weights(vgg16: CNNFeatures) -> None:
+    key = vgg16.fingerprint()
+    assert key == at_scales(vgg16, vgg16._view().scales).fingerprint()
+    assert key != at_scales(vgg16, (1.0,)).fingerprint()
+    renamed = at_scales(vgg16, vgg16._view().scales)
+    renamed.network = "vgg19"
+    assert key != renamed.fingerprint()
+
+
 class Payload:
     """Writes a file when it is unpickled."""
 
@@ -258,6 +278,16 @@ def test_pickle_leaves_the_weights_behind(lite: CNNFeatures) -> None:
     np.testing.assert_array_equal(again.transform([scene()]), lite.transform([scene()]))
 
 
+def test_a_model_opens_with_its_own_weights_alone(lite: CNNFeatures, tmp_path: Path) -> None:
+    images = [scene(64, 64, seed=seed) for seed in range(4)]
+    model = make_pipeline(copy.copy(lite), NSC())
+    model[1].fit(lite.transform(images), [0, 0, 1, 1])
+    model[0].weights_sha256_ = "0" * 64
+    path = save_model(model, tmp_path / "m.residuum")
+    with pytest.raises(ModelFileError, match=r"other weights of efficientnet_lite0 .*SHA-256 '0000"):
+        load_model(path)
+
+
 def test_real_birds_are_told_apart(lite: CNNFeatures, data_home: Path) -> None:
     from residuum.paper.data import load_images
 
@@ -311,6 +341,17 @@ def test_plugged_in_module_keeps_its_mode() -> None:
     with torch.no_grad():
         module[0].weight[0, 0, 0, 0] += 1
     assert key != CNNFeatures(module, side="whole", scales=(1.0, 2.0)).fingerprint()
+
+
+def test_a_network_without_a_name_is_pickled_whole_and_not_saved(tmp_path: Path) -> None:
+    extractor = CNNFeatures(mean_colour, side=32).fit()
+    again = pickle.loads(pickle.dumps(extractor))
+    assert hasattr(again, "model_")
+    np.testing.assert_array_equal(again.transform([scene()]), extractor.transform([scene()]))
+    images = [scene(seed=seed) for seed in range(4)]
+    model = make_pipeline(extractor, NSC()).fit(images, [0, 0, 1, 1])
+    with pytest.raises(UsageError, match="its network has no name"):
+        save_model(model, tmp_path / "m.residuum")
 
 
 def test_networks_that_misbehave() -> None:

@@ -147,6 +147,21 @@ def test_an_extractor_learns_from_the_images_it_may_see(photos: Path, tmp_path: 
     np.testing.assert_array_equal(found.X, BowSift(n_words=6, patch=16).fit(paths[:3]).transform(paths))
 
 
+def test_an_extractor_learns_from_a_thousand_images_at_most(photos: Path, tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    class Learning(Means):
+        learned_array = "mean_"
+
+        def fit(self, X: Any, y: Any = None) -> Any:
+            seen.extend(X)
+            self.mean_ = np.zeros(1)
+            return self
+
+    fit_extractor(Learning(), [photos / "cat" / "01.png"] * 1010, cache_dir=tmp_path / "cache")
+    assert len(seen) == 1000
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_images_are_not_read_further_ahead_than_said(n_jobs: int) -> None:
     asked: list[int] = []
@@ -260,6 +275,12 @@ def test_command(photos: Path, tmp_path: Path) -> None:
     assert "63 reused" in second.stdout
     assert "skipped 'cat/bad.jpg'" in second.stderr
     assert np.load(out)["X"].shape == (63, 5120)
+    for i in range(30):
+        (photos / "cat" / f"worse{i:02d}.jpg").write_text("no")
+    third = run(*common)
+    told = third.stderr.count("skipped 'cat/")
+    assert 0 < told < 31
+    assert f"skipped {31 - told} more; all are listed in {out}." in third.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")

@@ -163,6 +163,11 @@ def test_duplicates_constants_and_one_sample(dtype):
     np.testing.assert_allclose(KernelMap().fit_transform(X[:1]) ** 2, [[1, 0]], atol=1e-6)
 
 
+def test_samples_without_a_direction_have_no_cosines():
+    with pytest.raises(ValueError, match="KernelMap: the cosine kernel is zero for all training samples"):
+        KernelMap("cosine").fit(np.zeros((4, 3)))
+
+
 def test_columns_keep_their_names_out_of_the_way():
     step = KernelMap(gamma=0.3).fit(samples(8))
     assert list(step.get_feature_names_out())[:2] == ["kernelmap0", "kernelmap1"]

@@ -285,6 +285,50 @@ def test_damaged_lists(tmp_path: Path, file: str, content: str, match: str) -> N
         load_images("cub200", data_home=tmp_path, subset=True)
 
 
+def write_few_aircraft(home: Path, second: str = "Type 2") -> None:
+    tree, base = Tree(home / "aircraft/fgvc-aircraft-2013b"), "data/images_variant"
+    tree.lines("data/variants.txt", ["Type 1", "Type 2"])
+    for part, variant in (("train", "Type 1"), ("val", second), ("test", "Type 2")):
+        tree.lines(f"{base}_{part}.txt", [f"0000001{'abc'[len(part) % 3]} {variant}"])
+
+
+def test_lists_of_other_sets_are_refused(tmp_path: Path) -> None:
+    write_few_aircraft(tmp_path, second="Type 3")
+    with pytest.raises(DataFormatError, match=r"_val\.txt: expected 'image variant' .*'0000001. Type 3'"):
+        load_images("aircraft", data_home=tmp_path, subset=True)
+    for name in ("001.ak47", "001.harp"):
+        Tree(tmp_path / "caltech256/256_ObjectCategories").images(name, ["001_0001.jpg"])
+    with pytest.raises(DataFormatError, match="two folders have the number 1"):
+        load_images("caltech256", data_home=tmp_path, subset=True)
+    Tree(tmp_path / "stanford40/JPEGImages").lines("../ImageSplits/actions.txt", ["action"])
+    with pytest.raises(DataFormatError, match=r"holds no list named like applauding_train\.txt"):
+        load_images("stanford40", data_home=tmp_path)
+    lists = Tree(tmp_path / "stanford40")
+    lists.lines("ImageSplits/waving_train.txt", ["waving_1.jpg", "waving_1.jpg"])
+    lists.lines("ImageSplits/waving_test.txt", ["waving_2.jpg"])
+    with pytest.raises(DataFormatError, match="expected a list of images, each once; got 3 lines"):
+        load_images("stanford40", data_home=tmp_path)
+
+
+def test_a_subset_needs_an_image(tmp_path: Path) -> None:
+    write_few_aircraft(tmp_path)
+    with pytest.raises(DataFormatError, match=r"aircraft .*: none of the listed images is there"):
+        load_images("aircraft", data_home=tmp_path, subset=True)
+
+
+def test_annotations_without_a_field_are_refused(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "cars")
+    (tree.folder / "devkit").mkdir()
+    for part in ("train", "test"):
+        tree.images(f"cars_{part}", ["00001.jpg"])
+    savemat(tree.folder / "devkit/cars_meta.mat", {"class_names": np.array([["Maker"]], dtype=object)})
+    rows = np.array([(1, "00001.jpg")], dtype=[("bbox_x1", object), ("fname", object)])
+    for file in ("devkit/cars_train_annos.mat", "cars_test_annos_withlabels.mat"):
+        savemat(tree.folder / file, {"annotations": rows[None]})
+    with pytest.raises(DataFormatError, match=r"cars_train_annos\.mat: 'annotations' lacks the field class"):
+        load_images("cars", data_home=tmp_path, subset=True)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "twice", "labels", "text"])
 def test_damaged_flowers(tmp_path: Path, damage: str) -> None:
     write_flowers102(tmp_path, (2, 2, 4), classes=2)

@@ -17,7 +17,8 @@ from PIL import Image
 from ugly_images import png_header, scene, write_ugly
 
 from residuum.errors import DataFormatError, UsageError
-from residuum.features.image_files import ImageError, image_header, read_image, resize
+from residuum.experiments.compared_data import Data
+from residuum.features.image_files import ImageError, as_images, image_header, read_image, resize
 from residuum.inputs import OwnData
 from residuum.inputs.image_features import thumbnails
 
@@ -151,3 +152,23 @@ def test_thumbnails_have_a_grey_margin_and_are_as_large_as_the_model_can_afford(
     assert found.shape == (1, 96, 96, 3)
     assert (found[0, [0, -1]] == 128).all()  # white would glare on a dark page
     assert (found[0, 48] == 255).all()
+
+
+def test_pictures_of_rows_are_kept_up_to_a_size() -> None:
+    for side, kept in ((128, True), (129, False)):
+        rows = np.tile(np.arange(side, dtype=np.uint8), (2, 1))
+        data = OwnData("rows", "array", rows, np.array([0, 1]), np.arange(2), image_shape=(side, 1))
+        assert (thumbnails(data) is not None) == kept
+
+
+def test_a_compared_image_file_is_shown_small(tmp_path: Path) -> None:
+    Image.new("RGB", (600, 300), "teal").save(tmp_path / "wide.png")
+    picture = Data("birds", np.eye(1), np.zeros(1), paths=(tmp_path / "wide.png",)).picture(0)
+    assert picture is not None
+    assert picture.shape[0] * 2 == picture.shape[1] < 600
+    assert Data("numbers", np.eye(1), np.zeros(1)).picture(0) is None
+
+
+def test_a_column_of_paths_is_a_list_of_paths() -> None:
+    pd = pytest.importorskip("pandas")
+    assert list(as_images(pd.Series(["a.jpg", "b.jpg"]), "BowSift")) == ["a.jpg", "b.jpg"]

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from residuum import Tikhonov, choose_weight, least_squares, least_squares_from_gram, nnls, tikhonov_path
 from residuum.solvers.tall import TallSolver
 from residuum.solvers.tall import solver as tall_solver
+from residuum.solvers.tall.careful import Descent, multiplier
 
 RNG = np.random.default_rng(0)
 TALL = RNG.random((40, 12))
@@ -125,6 +126,41 @@ def test_answers_do_not_depend_on_the_others_or_on_threads(monkeypatch):
     monkeypatch.setattr(tall_solver, "BLOCK", 48)
     with parallel_config("threading", n_jobs=2):
         assert (least_squares(TALL, MANY, sum_to=1.0).x == together.x).all()
+
+
+def test_weights_that_differ_by_next_to_nothing_are_told_apart():
+    """Beside the other weights, those of the first row are lost to rounding; that row is enormous."""
+    A, B = TALL.copy(), np.column_stack([MANY[:, 0]] * 2)
+    A[0], B[0] = 1e15 * A[0], 1e15 * B[0]
+    weights = np.ones((40, 2))
+    weights[0] = 1e-32, 100e-32
+    solution = least_squares(A, B, weights=weights)
+    assert solution.converged.all()
+    for k in (0, 1):
+        scale = np.sqrt(weights[:, k])
+        np.testing.assert_allclose(solution.x[:, k], nnls(scale[:, None] * A, scale * B[:, k]).x, atol=1e-9)
+    assert np.abs(solution.x[:, 0] - solution.x[:, 1]).max() > 1e-3
+
+
+def test_blocks_take_shared_weights_alone():
+    with pytest.raises(
+        ValueError, match=r"must have shape \(40,\) when B is an iterator.*each block with its"
+    ):
+        least_squares(TALL, iter([MANY]), weights=np.ones(MANY.shape))
+
+
+def test_the_careful_descent_leaves_a_corner():
+    A, b = TALL / np.linalg.norm(TALL, axis=0), MANY[:, 0]
+    corner, bounds = np.zeros(12), (np.zeros(12), np.full(12, np.inf))
+    found = Descent(A, bounds, np.ones(12)).solve(b, corner, False)
+    np.testing.assert_allclose(found, nnls(A, b).x, atol=1e-10)
+
+
+def test_the_price_of_a_sum_at_a_corner_lies_between_what_its_neighbours_ask():
+    gradient, x, bounds = np.array([3.0, 1.0, 2.0]), np.array([1.0, 0.0, 0.0]), (np.zeros(3), np.ones(3))
+    price = multiplier(gradient, np.ones(3), np.zeros(3, bool), x, bounds)
+    assert gradient[1:].max() <= price <= gradient[0]
+    assert multiplier(gradient, np.ones(3), np.zeros(3, bool), np.ones(3), bounds) <= gradient.min()
 
 
 def test_weights_of_zero_leave_entries_out_even_nan():
@@ -312,6 +348,7 @@ def test_singular_products_are_certified_only_within_bounds():
         ([[1.0, 0.1], [0.1, 0.0]], {}, "semi-definite"),
         (np.diag([1.0, 0.0]), {}, "'correlations' .* zero where"),
         (np.eye(3), {}, "'correlations' .* must have 3 rows"),
+        (1e-220 * np.eye(2), {}, "'correlations' .* with norms between 1e-100 and 1e.100. Got others"),
         (np.eye(2), {"squared_norms": 0.5}, "'squared_norms' .* at least 1"),
         (np.eye(2), {"squared_norms": np.ones(2)}, "'squared_norms' .* one number"),
     ],

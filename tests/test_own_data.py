@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
-from residuum.inputs import ExpectedColumns, TableFormat, read_data
+from residuum.inputs import ExpectedColumns, OwnData, TableFormat, read_data
 from residuum.inputs.splitting import train_test
 
 PLAIN = [[1.0, 2.0], [3.0, 4.0]]
@@ -27,6 +27,7 @@ GOOD = {
     "byte-order mark": (b"\xef\xbb\xbfa,b,label\n1,2,x\n3,4,y\n", PLAIN, ["x", "y"]),
     "utf-16": ("a\tb\tlabel\n1\t2\tx\n3\t4\tü\n".encode("utf-16"), PLAIN, ["x", "ü"]),
     "semicolons": (b"a;b;label\n1;2;x\n3;4;y\n", PLAIN, ["x", "y"]),
+    "semicolons and points": (b"a;b;label\n1.0;2;x\n3;4.0;y\n", PLAIN, ["x", "y"]),
     "bars": (b"a|b|label\n1|2|x\n3|4|y\n", PLAIN, ["x", "y"]),
     "decimal comma": (b"a;b;label\n1,5;2,25;x\n3,0;4;y\n", [[1.5, 2.25], [3, 4]], ["x", "y"]),
     "quoted labels": (b'a,b,label\n1,2,"x, 1st"\n3,4,"y ""q"""\n', PLAIN, ["x, 1st", 'y "q"']),
@@ -147,6 +148,25 @@ def test_a_column_that_is_not_there_is_named(tmp_path):
         read_data(path, label="b", group="b")
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"drop": ["a", "b"]}, "no column of features is left beside the label"),
+        ({"drop": ["a", "b", "label"]}, "no column is left for the label"),
+        ({"labels": "y.npy"}, r"--labels is for a \.npy file of features\. Got data\.csv\."),
+        (
+            {"text": TableFormat(delimiter=",", decimal=",")},
+            "comma cannot be both the delimiter and the decimal mark",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_a_table_are_refused(options, told, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a,b,label\n1,2,x\n3,4,y\n")
+    with pytest.raises(ResiduumError, match=told):
+        read_data(path, **options)
+
+
 def test_options_of_text(tmp_path):
     path = tmp_path / "data.csv"
     path.write_bytes(b"a,b,label\n1,2,x\n3,,y\n5,6,caf\xe9\n")
@@ -234,6 +254,9 @@ def test_tables_without_header_go_by_position(tmp_path):
     path.write_text("1,2\n3,4\n")
     expected = ExpectedColumns(None, 2, "2")
     assert read_data(path, expected=expected).labels is None
+    named = read_data(path, expected=ExpectedColumns(("a", "b"), 2, "label"))
+    assert named.features.tolist() == PLAIN
+    assert "there is no header: columns are taken in the order of the training data" in named.notes
     path.write_text("1,2,x\n3,4,y\n")
     data = read_data(path, expected=expected)
     assert (data.features.tolist(), data.labels.tolist()) == (PLAIN, ["x", "y"])
@@ -260,6 +283,38 @@ def test_npz_by_the_names_of_its_arrays(tmp_path):
     np.savez(path, images=np.zeros((4, 3, 2), np.uint8), labels=[0, 1, 0, 1], bad=[False, True, False, False])
     data = read_data(path)
     assert (data.features.shape, data.image_shape) == ((3, 6), (3, 2))
+
+
+ARRAYS = {"X": PLAIN, "y": [0, 1]}
+PARTS = {"x_train": PLAIN, "y_train": [0, 1], "x_test": PLAIN, "y_test": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "told"),
+    [
+        (ARRAYS, {"label": "kind"}, r"--label 'kind' is not an array of .*, which holds 'X', 'y'\."),
+        (ARRAYS, {"split": "part"}, r"--split 'part' is not an array of"),
+        (PARTS, {"split": "part"}, r"training and test samples in separate arrays: leave --split out"),
+        (ARRAYS, {"drop": ["a"]}, r"--drop is for tables; .*data\.npz holds arrays"),
+        (ARRAYS | {"y": [[0, 1], [1, 0]]}, {}, r"labels 'y' must be text .* Got int64 of shape \(2, 2\)\."),
+        (ARRAYS | {"names": ["p", "q", "r"]}, {}, r"data\.npz: 3 names for 2 samples"),
+        (
+            PARTS | {"x_test": [[1.0, 2.0, 3.0]], "y_test": [0]},
+            {},
+            r"have 3 features, the training samples 2",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(arrays, options, told, tmp_path):
+    np.savez(tmp_path / "data.npz", **arrays)
+    with pytest.raises(ResiduumError, match=told):
+        read_data(tmp_path / "data.npz", **options)
+
+
+def test_the_array_of_labels_may_have_any_name(tmp_path):
+    np.savez(tmp_path / "data.npz", **PARTS, X=[[5.0, 6.0]], kind=["x"])
+    data = read_data(tmp_path / "data.npz", label="kind")
+    assert (data.features.tolist(), data.labels.tolist()) == ([[5, 6]], ["x"])
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -337,6 +392,9 @@ def test_npy_pair(tmp_path):
     (tmp_path / "y.txt").write_bytes(b"\xff\n4\n")
     with pytest.raises(DataFormatError, match=r"y\.txt: damaged or not UTF-8 text"):
         read_data(tmp_path / "X.npy", labels=tmp_path / "y.txt")
+    for name in ("absent.npy", "."):
+        with pytest.raises(DataNotFoundError, match="does not exist, or is not a file"):
+            read_data(tmp_path / "X.npy", labels=tmp_path / name)
     (tmp_path / "y.csv").write_text("3\n4\n")
     with pytest.raises(DataFormatError, match=r"y\.csv: damaged or not an \.npy array"):
         read_data(tmp_path / "X.npy", labels=tmp_path / "y.csv")
@@ -375,6 +433,9 @@ def test_parquet(tmp_path):
         with pytest.raises(DataFormatError, match=r"row 1, column 2 \('b'\): the value is missing"):
             read_data(path, split="part")
         assert read_data(path, split="part", text=TableFormat(missing="drop")).names.tolist() == ["0"]
+    pq.write_table(pa.table({name: values[:0] for name, values in columns.items()}), path)
+    with pytest.raises(DataFormatError, match=r"data\.parquet holds no rows"):
+        read_data(path)
     pq.write_table(pa.table({**columns, "b": [2.0, np.inf]}), path)
     with pytest.raises(DataFormatError, match=r"row 1, column 2 \('b'\): inf is not a finite number"):
         read_data(path, split="part", text=TableFormat(missing="drop"))
@@ -407,6 +468,26 @@ def test_pickles_are_refused_unread(tmp_path):
     (tmp_path / "data.xyz").touch()
     with pytest.raises(UsageError, match=r"the ending \.xyz"):
         read_data(tmp_path / "data.xyz")
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "told"),
+    [
+        ([], {}, "holds no files. Put images into one sub-folder per class"),
+        (["p/a.png"], {"label": "kind"}, "--label, --split, --groups and --drop are for tables and arrays"),
+        (
+            ["train/p/a.png", "test/p/b.png", "test/c.png"],
+            {},
+            r"test.c\.png lies beside the folders of the classes: move it into one",
+        ),
+    ],
+)
+def test_folders_of_images_that_are_not_as_they_should_be(files, options, told, tmp_path):
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(ResiduumError, match=told):
+        read_data(tmp_path, **options)
 
 
 def test_prepared_data_sets(data_home):
@@ -452,6 +533,27 @@ def test_a_class_without_training_samples_is_an_error(tmp_path):
     data = _data(tmp_path, [(f"g{i % 3}", f"class {i % 3}") for i in range(12)])
     with pytest.raises(DataFormatError, match="has held-out samples but none to learn from"):
         train_test(data, test_size=0.3)
+
+
+ROWS = OwnData("data", "table", np.eye(3), np.array(["x", "x", "y"]), np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("known", "test_size", "told"),
+    [
+        ({"split": np.array(["train", "test", "train"])}, 0.5, "own split: leave --test-size out"),
+        ({"split": np.full(3, "test")}, None, "the split leaves no training samples"),
+        ({"labels": np.array(["x", "y", "z"])}, 0.5, "--test-size needs a class of at least two samples"),
+        (
+            {"groups": np.full(3, "one")},
+            0.5,
+            r"--groups needs at least two groups to hold some out\. Got one",
+        ),
+    ],
+)
+def test_what_cannot_be_held_out_is_refused(known, test_size, told):
+    with pytest.raises(ResiduumError, match=told):
+        train_test(replace(ROWS, **known), test_size=test_size)
 
 
 @pytest.mark.parametrize("ending", ["npz", "npy", "mat", "parts"])

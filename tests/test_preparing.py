@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 
+from residuum import SoftNRC
 from residuum.errors import UsageError
+from residuum.features import TableEncoder
 from residuum.inputs import OwnData
-from residuum.models.preparing import SHARPNESSES, check_feature_options, chosen_features, kind_of
-from residuum.models.recipe import Features
+from residuum.models.preparing import (
+    SHARPNESSES,
+    built_extractor,
+    check_feature_options,
+    chosen_features,
+    encoding_notes,
+    kind_of,
+)
+from residuum.models.recipe import Features, Recipe, fit_recipe, parse_settings
 
 DEFAULTS = {"scale": None, "kernel": None, "sharpness": None, "pca": None, "embeddings": False}
 
@@ -79,3 +88,40 @@ def test_a_sharpness_without_a_kernel_is_refused(asked):
 def test_a_sharpness_out_of_range_is_refused(value):
     with pytest.raises(UsageError, match="--sharpness must be greater than 0"):
         check_feature_options({**DEFAULTS, "extractor": None, "sharpness": value})
+
+
+def test_a_column_without_any_value_is_told_of():
+    encoder = TableEncoder().fit(np.array([[1.0, None, "x"], [2.0, None, "x"]], dtype=object))
+    notes = ["columns left out, because they hold no value: 'b'", "text columns by category: 'c' (1)"]
+    assert encoding_notes(encoder, ["a", "b", "c"]) == notes
+
+
+def test_extractors_by_name():
+    with pytest.raises(UsageError, match=r"--with must be one of pixels, .*vgg19.* for a folder\. Got 'scat"):
+        built_extractor("scattering", None, None)
+    with pytest.raises(UsageError, match="--weights and --device go with a network; bow_sift has none"):
+        built_extractor("bow_sift", None, "cpu")
+    for weights, device in ((None, None), ("mine.pth", "cuda")):
+        made = built_extractor("vgg19", weights, device).get_params()
+        assert (made["network"], made["weights"], made["device"]) == ("vgg19", weights, device or "cpu")
+
+
+def test_words_and_lists_of_settings():
+    told = parse_settings("SoftNRC", "fixed", ["n_jobs=None", "l2=1e-3", "neg_weight=inf"])
+    assert SoftNRC(**told).get_params() == SoftNRC(n_jobs=None, l2=1e-3, neg_weight=np.inf).get_params()
+    assert parse_settings("NRC", "cv", ["rhos=[1, 0.5]", "exact=TRUE"]) == {"rhos": [1, 0.5], "exact": True}
+
+
+def test_scattering_needs_the_shape_of_the_pictures():
+    recipe = Recipe("NSC", features=(Features(),), scattering=True)
+    for shape in (None, (4, 4, 4)):
+        with pytest.raises(UsageError, match="--with scattering needs grey pictures: say --image-shape"):
+            fit_recipe(recipe, np.eye(64)[:4], [0, 0, 1, 1], image_shape=shape)
+
+
+def test_many_numbers_are_coded_in_float32():
+    few = np.random.default_rng(0).random((9, 2))
+    recipe = Recipe("NSC", features=(Features(),))
+    for repeats, dtype in ((1, np.float64), (2**19, np.float32)):
+        fitted = fit_recipe(recipe, np.tile(few, repeats), np.arange(9) % 2).estimator
+        assert fitted.dictionary_.atoms.dtype == dtype

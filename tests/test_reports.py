@@ -4,6 +4,7 @@ import base64
 import io
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -90,3 +91,7 @@ def test_confusions_show_pictures_and_escape_names(tmp_path):
     assert "&lt;script&gt;alert(1)" in page
     for forbidden in ("<script", "<b>", "\u202e", "http:"):
         assert forbidden not in page
+    samples.class_names.append("003.Rare_bird")  # the model holds no image of it
+    unknown = confusions_page("Title", "", [replace(case, truth=2)], [((2, 1), 1)], samples)
+    assert "Rare bird" in unknown
+    assert "rank" not in unknown

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,12 +23,13 @@ from residuum.cli.reproduce import NAMES
 from residuum.errors import DataFormatError, DataNotFoundError, ResiduumError, UsageError
 from residuum.experiments import runner
 from residuum.experiments.runner import CELLS, SETTINGS, read_cell, run_job
-from residuum.paper import protocols, running, tables
+from residuum.paper import extras, protocols, running, tables
 from residuum.paper.accuracy import accuracy_table, honest_table
 from residuum.paper.data import DATASETS
 from residuum.paper.entries import Quick
-from residuum.paper.outcomes import Outcome, read_folders
-from residuum.paper.report import read_contents, results_page
+from residuum.paper.extras import speed_table
+from residuum.paper.outcomes import MCNEMAR, T_TEST, Outcome, read_folders
+from residuum.paper.report import Contents, read_contents, results_page, sections
 from residuum.paper.running import accuracy_job, cell_name, make_plan
 from residuum.paper.trials import FEATURES, SPLITS, ArrayTrials, TrialData
 from residuum.paper.verdict import verdict
@@ -523,7 +525,80 @@ def test_figure1_and_its_report(data_home, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_table5_times_every_method_on_the_same_queries(ar_home, tmp_path, capsys, monkeypatch):
+    few = {name: extras.TIMED[name] for name in ("CRC", "NRC", "NRC, exact")}
+    monkeypatch.setattr(extras, "TIMED", few)
+    entry = replace(tables.TABLE5, setting="table1", row=54, quick_queries=30)
+    monkeypatch.setitem(tables.EXPERIMENTS, "table5", entry)
+    out = tmp_path / "run"
+    assert run(["table5", "--quick", "--data", ar_home, "--out", out]) == 0
+    told = capsys.readouterr().out
+    assert "QUICK RUN: fewer queries than the paper." in " ".join(told.split())
+    assert "700 training samples, 54 features, 30 queries; ratio: CRC = 1." in " ".join(told.split())
+    found = read_cell(out / "cells/table5.json")
+    assert list(found["cells"]) == list(few)
+    (row,) = (row for row in speed_table(found).rows if row[0] == "CRC")
+    assert (row[1], row[2], row[4], row[6]) == ("0.07", "1.00", "1.00", "1.00")
+    data = ArrayTrials((tables.TABLE1.row(54),), queries=30, data_home=str(ar_home)).features(
+        tables.TABLE1.row(54), 0
+    )
+    answers = NRC(rho=1.0).fit(data.train, data.train_labels).predict(data.test).tolist()
+    assert found["cells"]["NRC"]["predictions"] == answers
+    for cell in found["cells"].values():
+        assert len(cell["seconds"]) == len(cell["single_seconds"]) == extras.ROUNDS
+
+
+def test_figure2_in_words(ar_home, tmp_path, capsys, monkeypatch):
+    entry = replace(tables.FIGURE2, setting="table1", row=54, quick_row=54, classes=3, per_class=5)
+    monkeypatch.setitem(tables.EXPERIMENTS, "figure2", entry)
+    out = tmp_path / "run"
+    assert run(["figure2", "--quick", "--data", ar_home, "--out", out]) == 0
+    extra = read_cell(out / "cells/figure2.json")
+    shown = extra["illustration"]
+    words = extras.figure_words(extra)
+    (name, curve), *_ = shown["curves"].items()
+    first = f"After {len(curve)} steps of ADMM, rho = {shown['rho']:g}: max |{name}| {curve[-1]:.1e}, "
+    assert words.startswith(first)
+    after = f"after the {shown['published_steps']} steps of the published NRC: "
+    assert f"{after}{curve[shown['published_steps'] - 1]:.1e}, " in words
+    assert words in (out / "report.md").read_text()
+
+
+def test_of_all_what_cannot_run_is_left_out_by_name(ar_home, small_table1, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run(["all", "--quick", "--protocol", "authors", "--data", ar_home, "--out", out, "--json"]) == 0
+    told = capsys.readouterr()
+    assert {table["table"] for table in json.loads(told.out)["tables"]} == {"table1"}
+    for name in ("table2", "table5", "figure1", "figure2"):
+        assert re.search(rf"^Left out .*\({name}\): ", told.err, re.MULTILINE)
+
+
 # Reports
+
+
+def test_a_row_that_is_not_there_is_named():
+    with pytest.raises(UsageError, match=r"table1 has no row 55\."):
+        tables.TABLE1.row(55)
+
+
+def test_cells_that_do_not_fit_each_other_are_named(copy):
+    path = cell(copy, "authors", "NRC")
+    good = json.loads(path.read_text())
+
+    def with_recipe(**changes):
+        return {**good, "recipe": {**good["recipe"], **changes}}
+
+    path.write_text(json.dumps({**good, "predictions": good["predictions"][1:]}))
+    with pytest.raises(DataFormatError, match=r"NRC \(table1, row 54, trial 0\) has 698 predictions for 699"):
+        read_folders([copy])
+    path.write_text(json.dumps(with_recipe(quick=False)))
+    with pytest.raises(UsageError, match=r"hold quick and whole results of table1\. Pass one kind only"):
+        read_folders([copy])
+    for unread in (json.dumps(with_recipe(table="table99")), "{"):  # of another version, or damaged
+        path.write_text(unread)
+        (outcome,) = read_folders([copy])
+        assert "NRC" not in outcome.methods
+        assert "CRC" in outcome.methods
 
 
 def test_mcnemar_for_one_trial(finished):
@@ -605,10 +680,36 @@ def test_results_page_from_the_command(finished, tmp_path, capsys):
     capsys.readouterr()
 
 
-def _outcome(protocol, rights):
-    """An outcome of Table 2 at d = 84 with so many of 1,000 test samples right, in each of two trials."""
-    hits = {(84, m): {t: np.arange(1000) < right for t in (0, 1)} for m, right in rights.items()}
-    return Outcome(tables.TABLE2, protocol, (84,), tuple(rights), hits, False, {})
+def test_results_page_goes_to_standard_output_too(finished, capsys):
+    assert main(["results", str(finished)]) == 0
+    assert capsys.readouterr().out == results_page(read_contents([finished])) + "\n"
+
+
+def _outcome(protocol, rights, rows=(84,)):
+    """An outcome of Table 2 with so many of 1,000 test samples right, in each of two trials of every row."""
+    hits = {
+        (row, m): {t: np.arange(1000) < right for t in (0, 1)} for m, right in rights.items() for row in rows
+    }
+    return Outcome(tables.TABLE2, protocol, rows, tuple(rights), hits, False, {})
+
+
+def test_the_test_is_named_by_the_number_of_trials():
+    several = _outcome("best", {"NRC": 940, "CRC": 930})
+    assert several.test_name == T_TEST
+    single = replace(several, hits={**several.hits, (84, "CRC"): {0: np.ones(1000, dtype=bool)}})
+    assert single.test_name == f"{T_TEST}, for a single trial the {MCNEMAR}"
+
+
+def test_several_rows_of_a_table_are_drawn_over_their_axis():
+    rows = tuple(row.name for row in tables.TABLE2.rows[:2])
+    outcome = _outcome("published", {"NRC": 940, "SoftNRC": 955}, rows)
+    drawn = [section.figure() for section in sections(Contents([outcome], {})) if section.figure is not None]
+    assert len(drawn) == 1
+    axis = f"at {tables.TABLE2.axis} = {rows[0]}, {rows[1]}. NRC: 94.0, 94.0; SoftNRC: 95.5, 95.5."
+    assert f"Accuracy in per cent {axis}" in drawn[0]
+    assert drawn[0].count("stroke-dasharray") == 1 + drawn[0].count("never")  # the paper has NRC alone
+    (alone,) = sections(Contents([_outcome("published", {"NRC": 940})], {}))
+    assert alone.figure is None
 
 
 @pytest.mark.parametrize(("soft", "said"), [(956, "at or above"), (955, "table2 d = 84 (\u22120.1)")])
@@ -621,6 +722,9 @@ def test_honest_choices_stand_beside_the_papers_nrc(soft, said):
 
 
 def test_no_honest_table_without_our_own_searches():
+    row = tables.TABLE6.row("flowers102-bow_sift").name  # features of ours: the paper has no number
+    hits = {(row, "NRC"): {0: np.ones(4, dtype=bool)}}
+    assert honest_table([Outcome(tables.TABLE6, "best", (row,), ("NRC",), hits, False, {})]) is None
     assert honest_table([_outcome("published", {"NRC": 940})]) is None
 
 

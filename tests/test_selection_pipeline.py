@@ -86,6 +86,12 @@ def test_bad_parameters_are_named(wine, wrong):
         PipelineCV(**wrong).fit(*wine)
 
 
+def test_labels_of_another_length_are_named(wine):
+    X, y = wine
+    with pytest.raises(ValueError, match=r"X has 178 samples, y has 177\.|inconsistent numbers of samples"):
+        PipelineCV(CRCCV(l2s=[0.1]), features=[StandardScaler()]).fit(X, y[1:])
+
+
 def test_a_failed_fit_changes_nothing(wine):
     X, y = wine
     found = PipelineCV(CRCCV(l2s=[0.1]), features=[StandardScaler()]).fit(X, y)

@@ -38,7 +38,7 @@ from residuum import (
 )
 from residuum.errors import DataNotFoundError, ModelFileError, ResiduumError, UsageError
 from residuum.features import BowSift, CNNFeatures
-from residuum.models.file import load_model, open_model
+from residuum.models.file import features_used, input_notes, load_model, open_model
 from residuum.models.saving import save_model
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -482,6 +482,29 @@ def test_parts_that_do_not_fit_each_other(tmp_path, edit, message):
         open_model(path)
 
 
+def test_a_calibration_of_another_classifier_is_refused(tmp_path):
+    members = members_of(saved(tmp_path, ConfidentClassifier(CRC()).fit(X[:30], Y[:30])))
+    described, path = json.loads(members["model.json"]), tmp_path / "hostile.residuum"
+    described["steps"][0]["fitted"]["n_features_in_"] = 63
+    rezip(path, {**members, "model.json": json.dumps(described).encode()})
+    with pytest.raises(ModelFileError, match="the classifier in it takes another number of features"):
+        open_model(path)
+
+
+def test_words_that_do_not_fit_their_patches_are_refused(tmp_path):
+    pytest.importorskip("cv2", reason="needs the extra 'images': opencv")
+    images = np.random.default_rng(0).integers(0, 256, (6, 48, 48), dtype=np.uint8)
+    model = make_pipeline(BowSift(n_words=8), NSC()).fit(images, ["a", "b"] * 3)
+    members = members_of(saved(tmp_path, model))
+    described, path = json.loads(members["model.json"]), tmp_path / "hostile.residuum"
+    described["steps"][0]["parameters"]["n_words"] = 9
+    rezip(path, {**members, "model.json": json.dumps(described).encode()})
+    with pytest.raises(
+        ModelFileError, match=r"codebook_ has the shape \(8, \d+\), which its parameters deny"
+    ):
+        open_model(path)
+
+
 def test_atoms_that_are_not_of_unit_norm(small, tmp_path):
     members = members_of(small)
     atoms = classifier_of(members)["dictionary"]["atoms"]
@@ -550,6 +573,11 @@ def test_unsupported_models_are_named(tmp_path):
     with pytest.raises(UsageError, match="'random_state'"):
         saved(tmp_path, make_pipeline(PCA(3, random_state=np.random.RandomState(0)), CRC()).fit(X, Y))
 
+    scaled = make_pipeline(StandardScaler(), CRC()).fit(X, Y)
+    scaled[0].set_params(copy=np.array([1, "a"], dtype=object))
+    with pytest.raises(UsageError, match=r"'copy' parameter of .* is an array of object or of mixed"):
+        saved(tmp_path, scaled)
+
     class Mine(CRC):
         pass
 
@@ -565,6 +593,24 @@ def test_unsupported_models_are_named(tmp_path):
 def test_passthrough_steps(tmp_path):
     model = Pipeline([("a", "passthrough"), ("b", None), ("c", CRC())]).fit(X, Y)
     assert (load_model(saved(tmp_path, model)).predict(Q) == model.predict(Q)).all()
+    assert features_used(model, {}) == ["numbers as they are"]
+    assert features_used(Pipeline([("a", None), ("b", PCA(3)), ("c", CRC())]), {}) == ["PCA(n_components=3)"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "name"),
+    [
+        ("a table", "kind"),
+        ({"kind": "poem"}, "kind"),
+        ({"columns": [1]}, "columns"),
+        ({"without": 3}, "without"),
+    ],
+)
+def test_notes_that_fit_does_not_write_are_named(tmp_path, notes, name):
+    with pytest.raises(
+        ModelFileError, match=f"m.residuum: its note on '{name}' of the input is not one that"
+    ):
+        input_notes(tmp_path / "m.residuum", {"input": notes})
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):

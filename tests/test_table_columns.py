@@ -25,6 +25,7 @@ from residuum.features import TableEncoder
 from residuum.inputs import ExpectedColumns, TableFormat, read_blocks, read_data
 from residuum.inputs.row_ids import without_row_ids
 from residuum.models.file import open_model
+from residuum.system.progress import progress_bars, tell_progress
 
 AUTO = TableFormat(encode=True, missing="impute")
 HEADER = ["PassengerId", "Survived", "Pclass", "Name", "Sex", "Age", "Ticket", "Fare", "Cabin", "Embarked"]
@@ -153,6 +154,16 @@ def test_what_cannot_be_encoded_is_named(X, told):
         TableEncoder().fit(X if isinstance(X, pd.DataFrame) else np.array(X, dtype=object))
 
 
+def test_infinity_among_numbers_is_named():
+    with pytest.raises(ValueError, match=r"'X' parameter of TableEncoder: column 1 holds infinity"):
+        TableEncoder().fit(np.array([[1.0, 2.0], [3.0, np.inf]]))
+
+
+def test_a_category_may_be_called_like_a_mark():
+    encoder = TableEncoder().fit(np.array([["(missing)"], ["(missing)"], [None]], dtype=object))
+    assert encoder.get_feature_names_out(["a"]).tolist() == ["a=(missing)", "a=(missing)'"]
+
+
 def test_a_column_keeps_its_kind():
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "x", "y"]}))
     with pytest.raises(ValueError, match=r"column 'a' holds text \('z'\), and in training it was numbers"):
@@ -271,6 +282,26 @@ def test_workbooks(tmp_path):
         read_data(tmp_path / "broken.xlsx")
 
 
+def test_long_sheets_and_blank_cells_beside_them(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("residuum.inputs.workbook.tell_progress", lambda *words: told.append(words[1:]))
+    path = tmp_path / "t.xlsx"
+    workbook(path, {"s": [["a", "b", "label"], *([i, i % 9, "xy"[i % 2], "  "] for i in range(1100))]})
+    data = read_data(path)
+    assert (data.features.shape, data.columns) == ((1100, 2), ("a", "b"))
+    assert told == [(500,), (1000,), (1101, 1101)]
+
+
+def test_a_workbook_of_charts_alone_has_no_rows(tmp_path):
+    openpyxl, chart = pytest.importorskip("openpyxl"), pytest.importorskip("openpyxl.chart")
+    book = openpyxl.Workbook()
+    book.create_chartsheet("chart").add_chart(chart.BarChart())
+    book.remove(book.active)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(DataFormatError, match=r"t\.xlsx has no sheet with cells"):
+        read_data(tmp_path / "t.xlsx")
+
+
 def test_dates_of_workbooks_and_parquet_are_dates(tmp_path):
     pytest.importorskip("pyarrow", reason="needs the extra 'tables': pyarrow")
     when = pd.to_datetime(["2020-01-01", "2020-02-01"])
@@ -315,6 +346,12 @@ def test_blocks_together_are_the_whole(tmp_path, ending):
     for field in ("features", "labels", "names"):
         parts = [getattr(block, field) for block in blocks]
         assert np.concatenate(parts).tolist() == getattr(whole, field).tolist()
+
+
+def test_a_table_may_end_where_a_block_does(tmp_path):
+    path = write(tmp_path / "d.csv", [[i, i % 7, "xy"[i % 2]] for i in range(64)], ["a", "b", "label"])
+    blocks = list(read_blocks(path, rows=32))
+    assert [block.names[-1] for block in blocks] == ["31", "63"]
 
 
 def test_a_block_in_which_every_row_is_left_out_is_skipped(tmp_path):
@@ -366,6 +403,18 @@ def test_what_tells_rows_apart_is_left_out(tmp_path, name):
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_measurements_stay(tmp_path, name):
     assert found_ids(tmp_path, z=MEASUREMENTS[name]) == []
+
+
+def test_a_number_that_comes_again_late_is_no_id(tmp_path):
+    assert found_ids(tmp_path, n=1001, z=[*range(1000), 0]) == []
+
+
+def test_a_table_of_ids_alone_has_no_features(tmp_path):
+    path = write(tmp_path / "d.csv", [[i, "xy"[i % 2]] for i in range(20)], ["my nr", "label"])
+    with pytest.raises(
+        DataFormatError, match=r"no column of features is left.*rise.*--keep 'my nr' keeps it"
+    ):
+        without_row_ids(read_data(path))
 
 
 def test_a_name_can_show_an_id(tmp_path):
@@ -650,6 +699,20 @@ def test_bars_are_shown_while_reading_fitting_and_answering(tmp_path, monkeypatc
     told = terminal.getvalue()
     for task in ("reading long.csv", "choosing by cross-validation, folds", "fitting", "answering"):
         assert task in told
+
+
+def test_a_bar_stays_until_its_own_work_is_done(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bars():
+        for task in ("reading", "fitting"):
+            tell_progress(task, 1, 3)
+        tell_progress("reading", 3, 3)
+        before = len(terminal.getvalue())
+        tell_progress("fitting", 2, 3)
+    assert "fitting" in terminal.getvalue()[before:]
+    assert "reading" not in terminal.getvalue()[before:]
 
 
 def test_an_error_is_a_residuum_error(tmp_path):

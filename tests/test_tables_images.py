@@ -11,13 +11,17 @@ from scipy.io import savemat
 
 from residuum import CRC, NRC, NSC, SRC
 from residuum.cli.main import main
+from residuum.errors import DataError
+from residuum.experiments.runner import FORMAT
 from residuum.features import EXTRACTORS, BowSift
 from residuum.paper import protocols, tables
 from residuum.paper.availability import available
+from residuum.paper.confusions import write_confusions
 from residuum.paper.data import DATASETS, Counts
 from residuum.paper.entries import Quick
 from residuum.paper.photo_trials import PhotoTrials, spanned
-from residuum.paper.running import make_plan
+from residuum.paper.running import cell_name, make_plan
+from residuum.system.json_text import to_json
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
@@ -144,6 +148,11 @@ def test_only_random_splits_have_several_trials():
     assert trials == {"caltech256-bow_sift_paper": set(range(10)), "cub200-bow_sift_paper": {0}}
 
 
+def test_cells_tell_the_version_of_their_features():
+    (cell, *_) = make_plan(tables.TABLE6, (tables.TABLE6.row("flowers102-bow_sift"),)).cells()
+    assert cell.recipe["feature_version"] == BowSift.feature_version > 1
+
+
 # From the owner's files to a report
 
 
@@ -213,6 +222,46 @@ def test_a_damaged_image_is_left_out_and_named(home, tmp_path, capsys):
     assert used == {*samples.paths} - {bad_train, bad_test}
     assert len(trial["labels"]) == len(trial["test"]) == CLASSES * EACH["tstid"] - 1
     assert trial["labels"] == samples.labels[trial["test"]].tolist()
+
+
+def test_confusions_of_the_exact_optimum_and_of_no_cell(template, tmp_path):
+    plan = make_plan(tables.EXPERIMENTS["table6"], (FLOWERS,), protocols=("published",))
+    homes = {"data_home": str(template), "cache_dir": tmp_path / "cache"}
+    assert write_confusions(plan, FLOWERS, tmp_path, **homes) is None
+    trials = PhotoTrials((FLOWERS,), **homes)
+    data = trials.features(FLOWERS, 0)
+    model = NRC(solver="exact").fit(data.train, data.train_labels)
+    predictions = model.predict(data.test)
+    missed = np.flatnonzero(predictions == data.test_labels)[:2]
+    predictions[missed] = data.test_labels[missed] % CLASSES + 1
+    parameters = {"estimator": "NRC", **model.get_params()}
+    path = tmp_path / "cells" / f"{cell_name('table6', FLOWERS.name, 0, 'published', 'NRC')}.json"
+    path.parent.mkdir(parents=True)
+    content = {"format": FORMAT, "predictions": predictions, "parameters": parameters}
+    path.write_text(to_json(content))
+    page = write_confusions(plan, FLOWERS, tmp_path, **homes).read_text()
+    wrong = np.count_nonzero(predictions != data.test_labels)
+    assert f"{wrong} of {len(predictions)} test images are classified wrongly by NRC" in page
+    assert "(protocol published, exact optimum, rule residual)" in " ".join(page.split())
+    assert page.count("<figure") >= wrong
+
+
+def test_a_random_split_of_photographs_follows_the_trial(template, tmp_path):
+    row = replace(FLOWERS, per_class=7)
+    trials = PhotoTrials((row,), data_home=str(template), cache_dir=tmp_path / "cache")
+    labels = trials.samples(row).labels
+    splits = [trials.split(row, trial) for trial in (0, 1)]
+    for parts in splits:
+        assert np.bincount(labels[parts.train])[1:].tolist() == [7] * CLASSES
+    assert set(splits[0].train) != set(splits[1].train)
+
+
+def test_without_any_usable_test_image_a_row_cannot_run(home, tmp_path):
+    trials = PhotoTrials((FLOWERS,), data_home=str(home), cache_dir=tmp_path / "cache")
+    for path in trials.samples(FLOWERS).test_paths:
+        path.write_text("no image")
+    with pytest.raises(DataError, match="no training image, or no test image, can be used"):
+        trials.split(FLOWERS, 0)
 
 
 # Subsets and what is missing

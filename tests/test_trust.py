@@ -456,6 +456,16 @@ def test_labels_of_more_than_one_kind_get_one_clear_error(name, labels):
             clone(ESTIMATORS[name]).fit(X6, LABELS).partial_fit(X6[:4], labels)
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_labels_that_are_masked_or_no_labels_are_refused(name):
+    masked = np.ma.MaskedArray(["a", "a", "b", "b"], mask=[0, 1, 0, 0])
+    with pytest.raises(TypeError, match=r"must hold a label for every sample\. Got a masked array"):
+        clone(ESTIMATORS[name]).fit(np.eye(4), masked)
+    dates = [datetime.date(2020, 1, day) for day in (1, 1, 2, 2)]
+    with pytest.raises(ValueError, match="Unknown label type"):
+        clone(ESTIMATORS[name]).fit(np.eye(4), dates)
+
+
 # Numbers
 
 

@@ -350,6 +350,11 @@ def test_bad_weights_are_refused_and_change_nothing(weights, message):
     assert model.dictionary_.n_atoms == 3
 
 
+def test_weights_of_classes_must_leave_a_sample():
+    with pytest.raises(ValueError, match=r"weights of CRC.* must not all be 0: no sample would be left"):
+        CRC(class_weight={0: 0.0, 1: 0.0}).fit(np.eye(3), [0, 0, 1])
+
+
 def test_balanced_weights_cannot_be_enrolled():
     with pytest.raises(ValueError, match="must not be 'balanced' with partial_fit"):
         CRC(class_weight="balanced").partial_fit(np.eye(3), [0, 0, 1])

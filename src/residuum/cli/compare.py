@@ -102,6 +102,7 @@ def compare(
         samples = replace(samples, trials=splits)
     samples = replace(samples, arguments=_command_line(context))
     settings = comparison.Settings(chosen, len(samples.trials), train_per_class, seed, n_jobs, select)
+    comparison.check_selection(settings, samples)
     with limit_threads(n_jobs):
         decisive = {
             "command": "compare",

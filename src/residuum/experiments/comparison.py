@@ -90,6 +90,18 @@ def choose_methods(names: str | None) -> tuple[str, ...]:
     return tuple(name for name in compared() if name.lower() in chosen)
 
 
+def check_selection(settings: Settings, data: Data) -> None:
+    """Refuse to choose by cross-validation where a fold would have nothing to hold out."""
+    for parts in data.trials if settings.select == "cv" else ():
+        if data.groups is not None:
+            group_folds(data.groups[parts.train])
+        elif np.unique(data.labels[parts.train], return_counts=True)[1].min() < 2:
+            raise UsageError(
+                "--select cv needs two training samples of each class, to hold one out. Got a class with 1: "
+                "raise --train-per-class, or leave --select out."
+            )
+
+
 def measure(method: str, data: Data, parts: Split, *, seed: int, select: str = "fixed") -> dict[str, Any]:
     """Fit, predict, and ask for the certificate in a separate solve that is not timed.
 
@@ -173,8 +185,6 @@ def _search(
     groups = None if data.groups is None else data.groups[parts.train]
     if groups is not None:
         search.cv = group_folds(groups)
-    elif np.unique(labels, return_counts=True)[1].min() < 2:
-        raise UsageError("Selection by cross-validation needs two training samples of each class. Got 1.")
     if not isinstance(search, BaselineSearch):
         return feature_search(search, features, samples, labels), {"groups": groups}
 

@@ -257,10 +257,12 @@ def _say_nothing(text: str, share: float | None = None) -> None:
 
 
 def _compute(work: Any, folder: Path, say: Say, cells: list[Cell]) -> None:
-    contents = work(cells, say)
-    for cell in cells:
-        say(cell.title)
-        content = next(contents)
+    def told() -> Iterator[Cell]:
+        for cell in cells:
+            say(cell.title)
+            yield cell
+
+    for cell, content in zip(told(), work(cells, say), strict=True):  # to the end of the work
         path = cell.path(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         created = datetime.now(UTC).isoformat(timespec="seconds")

@@ -59,7 +59,7 @@ def _scatter(images: FloatArray, bank: FilterBank, n_scales: int) -> FloatArray:
         averaged = _smooth(moduli, bank.low_pass[j1])
         first.append(averaged.reshape(n, -1, *averaged.shape[1:]))  # (n, L, h', w')
         if j1 == n_scales - 1:
-            break
+            continue  # no scale is larger
         again = scipy.fft.fft2(moduli)
         deeper = []
         for j2 in range(j1 + 1, n_scales):

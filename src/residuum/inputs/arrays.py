@@ -83,7 +83,7 @@ def _map_npy(path: Path | FileContent) -> Array:
     if isinstance(path, FileContent):
         return view_npy(np.frombuffer(path.read_bytes(), dtype=np.uint8), str(path))
     if not path.is_file():
-        raise DataNotFoundError(f"{path} does not exist.")
+        raise DataNotFoundError(f"{path} does not exist, or is not a file.")
     with naming_damage(path, "an .npy file"):
         content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
     return view_npy(content, str(path))
