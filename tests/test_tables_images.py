@@ -148,8 +148,9 @@ def test_only_random_splits_have_several_trials():
     assert trials == {"caltech256-bow_sift_paper": set(range(10)), "cub200-bow_sift_paper": {0}}
 
 
-def test_cells_tell_the_version_of_their_features():
-    (cell, *_) = make_plan(tables.TABLE6, (tables.TABLE6.row("flowers102-bow_sift"),)).cells()
+@pytest.mark.parametrize("features", ["bow_sift", "bow_sift_paper"])
+def test_cells_tell_the_version_of_their_features(features):
+    (cell, *_) = make_plan(tables.TABLE6, (tables.TABLE6.row(f"flowers102-{features}"),)).cells()
     assert cell.recipe["feature_version"] == BowSift.feature_version > 1
 
 

@@ -77,7 +77,9 @@ class Plan:
             # The grid of the protocol may depend on N, which follows from the split.
             "grid": grid(self.table, protocol, method, 700),
         }
-        version = getattr(EXTRACTORS.get(row.features), "feature_version", 1)
+        version = (
+            getattr(EXTRACTORS[row.features](), "feature_version", 1) if row.features in EXTRACTORS else 1
+        )
         if version > 1:  # cells of an earlier version are computed anew
             recipe["feature_version"] = version
         title = f"{name} {row.name} trial {trial + 1}: {method}, {protocol}"

@@ -104,7 +104,7 @@ class Dask:
         """Yield ``function(part, *common)`` for every part, in order."""
         run, client = uuid.uuid4().hex[:12], self.client
         threads = self._threads()
-        addresses = sorted(threads) or [None]
+        addresses: list[str | None] = [*sorted(threads)] or [None]
         bundles = bundled(parts, sum(threads.values()))
         futures: list[Any] = []
         try:
