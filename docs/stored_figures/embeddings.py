@@ -30,7 +30,7 @@ def episodes_centred() -> str:
     for method in pairs[0][0]:
         if method != "SimpleShot":  # subtracts that mean always
             values = [(100 * raw[method][n][m], 100 * mean[method][n][m]) for (raw, mean), m, n in columns]
-            cells = [f"{centred:.1f} ({signed(centred - raw)})" for raw, centred in values]
+            cells = [f"{centred:.1f} ({signed(round(centred - raw, 1) or 0.0)})" for raw, centred in values]
             rows.append([WORDS.get(method, method), *cells])
     heads = ["", "birds 1", "5", "10", "AUROC 5", "digits 1", "5", "10", "AUROC 5"]
     return "\n\n".join([table(heads, rows), *(origin(centred) for _, centred in runs)])
