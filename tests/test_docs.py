@@ -94,6 +94,12 @@ def test_the_text_has_the_figures_of_the_stored_runs():
     assert not numbers_in_text().differences()
 
 
+def test_every_stored_run_is_shown():
+    module = numbers_in_text()
+    shown = {block[2] for page in module.pages() for block in module.BLOCK.finditer(page.read_text("utf-8"))}
+    assert shown == set(module.RENDER)
+
+
 def test_a_figure_that_is_changed_by_hand_is_seen(tmp_path, monkeypatch):
     module = numbers_in_text()
     monkeypatch.setattr(module, "ROOT", tmp_path)

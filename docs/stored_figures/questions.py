@@ -151,21 +151,6 @@ def yale_fixed_ranges() -> str:
     )
 
 
-def yale_preparations() -> str:
-    run = stored("yale_preparations")
-    methods = list(run["rows"][0]["accuracy %"])
-    rows = [["", "", "paper", *(_row([row[m] for row in run["paper"].values()]) for m in methods)]]
-    for row in run["rows"]:
-        place = [
-            row["size"],
-            "one for all" if row["one permutation for all"] else "each its own",
-            "centred" if row["centred"] else "uncentred",
-        ]
-        trials = [zip(*row["accuracy %"][method], strict=True) for method in methods]
-        rows.append([*place, *(_row([statistics.mean(values) for values in found]) for found in trials)])
-    return table(["size", "permutation", "projection", *methods], rows, "---") + "\n\n" + origin(run)
-
-
 def _words(setting: dict[str, Any]) -> str:
     return ", ".join(
         f"{key} = {value:.3g}" if isinstance(value, float | int) else value.replace("_", " ")

@@ -6,20 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from residuum.paper.accuracy import accuracy_table, parameter_table, parts_of
 from residuum.paper.outcomes import Outcome
 from residuum.paper.protocols import PROTOCOLS, methods_of
 from residuum.paper.report import Contents, results_page
 from residuum.paper.tables import EXPERIMENTS
 from residuum.paper.verdict import verdict
-from residuum.reports.table import markdown
-from stored_figures.runs import DATA, origin, paragraph, stored
+from stored_figures.runs import paragraph, stored
 
-NAMES = ("table2", "table3", "table4", "table5", "figure1", "figure2")  # of docs/results.md
+TABLES, EXTRAS = ("table2", "table3", "table4"), ("table5", "figure1", "figure2")  # of docs/results.md
 
 
 def results() -> str:
-    extras = {name: _extra(stored(f"results_{name}")) for name in NAMES if _is_stored(name)}
+    extras = {name: _extra(stored(f"results_{name}")) for name in EXTRAS}
     return results_page(Contents(_outcomes(), extras)).rstrip()
 
 
@@ -29,23 +27,9 @@ def results_in_short() -> str:
     return "\n".join(f"- {paragraph(text)}".replace("\n", "\n  ") for text in said)
 
 
-def results_photographs() -> str:
-    """The rows of Table 9 on a part of CUB, for docs/images.md."""
-    outcome = _outcome(stored("results_table9_best"))
-    tables = [markdown(accuracy_table(part), level=3).rstrip() for part in parts_of(outcome)]
-    chosen = markdown(parameter_table(outcome), level=3).rstrip()
-    folded = f"<details><summary>Chosen parameters</summary>\n\n{chosen}\n\n</details>"
-    return "\n\n".join([*tables, folded, origin(stored("results_table9_best"))])
-
-
-def _is_stored(name: str) -> bool:
-    return (DATA / f"results_{name}.json").exists()
-
-
 def _outcomes() -> list[Outcome]:
-    """Tables 2 to 4 under every protocol, in the order of the paper."""
-    places = [f"{name}_{protocol}" for name in NAMES for protocol in PROTOCOLS]
-    return [_outcome(stored(f"results_{place}")) for place in places if _is_stored(place)]
+    """Every table under every protocol, in the order of the paper."""
+    return [_outcome(stored(f"results_{name}_{protocol}")) for name in TABLES for protocol in PROTOCOLS]
 
 
 def _outcome(run: dict[str, Any]) -> Outcome:
