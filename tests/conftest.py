@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,6 +13,12 @@ import numpy as np
 import pytest
 
 from residuum.dictionary import Dictionary, unit_rows
+
+
+def pytest_configure():
+    """Let Ctrl-C work in processes that tests start: shells ignore it in what they run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

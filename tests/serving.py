@@ -26,7 +26,6 @@ class Server:
             stdin=subprocess.DEVNULL,
             text=True,
             env={**os.environ, **(environment or {})},
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         self.lines = []
         self._news = threading.Condition()
